@@ -3,7 +3,8 @@ import { cli } from 'duolane/adapters';
 import type { Agent } from 'duolane/event';
 import type { ToolUse } from 'duolane/host';
 import type { ServeOptions } from 'duolane/serve';
-import { artifact, dataPart } from 'duolane/task';
+import { artifact } from 'duolane/task';
+import { dataPart } from '../support/parts.ts';
 import { sessionOptions, type SpecHolder, submitted } from './distill.ts';
 import { SAMPLES } from './samples.ts';
 

@@ -4,18 +4,8 @@ import { DuolaneError } from 'duolane';
 import { cli } from 'duolane/adapters';
 import type { Agent, AgentContext, AgentEvent, Turn } from 'duolane/event';
 import type { ServeOptions } from 'duolane/serve';
-import {
-  acknowledge,
-  artifact,
-  dataPart,
-  fileBlobs,
-  filePart,
-  jsonTextPart,
-  runSteps,
-  type PipelineStep,
-  textPart,
-  withArtifactPlan,
-} from 'duolane/task';
+import { artifact, fileBlobs, runSteps, type PipelineStep, withArtifactPlan } from 'duolane/task';
+import { acknowledge, dataPart, filePart, jsonTextPart, textPart } from '../support/parts.ts';
 import { PlanOrNone, type SqlPlan } from './plan.ts';
 import { sessionOptions } from './session.ts';
 import { summarize } from './summary.ts';

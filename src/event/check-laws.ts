@@ -1,18 +1,20 @@
 import type { AgentEvent, OpenCall, TaskEvent, Usage } from './types.ts';
 
 export interface CheckOptions {
-  /** The list may stop in the middle of a run: the log is still written, or the run was suspended. */
+  /**
+   * The list may stop in the middle of a run: the log is still written, or the run was suspended.
+   */
   readonly open?: boolean;
   /** Calls that a suspended run left open before the first event. */
   readonly calls?: readonly Pick<OpenCall, 'callId'>[];
 }
 
 /**
- * Returns which laws a list of events breaks: one sentence for each, with the position of the event;
- * empty if it breaks none. Takes one run, as `normalizeAgent` yields it, or a complete log with its
- * notes. It shares no code with the machine that enforces the laws, so that each finds the mistakes
- * of the other. In a log, a block or a step may lack its end if the run was interrupted: its claim
- * holder crashed, or a cancel came first.
+ * Returns which laws a list of events breaks: one sentence for each, with the position of the
+ * event; empty if it breaks none. Takes one run, as `normalizeAgent` yields it, or a complete log
+ * with its notes. It shares no code with the machine that enforces the laws, so that each finds the
+ * mistakes of the other. In a log, a block or a step may lack its end if the run was interrupted:
+ * its claim holder crashed, or a cancel came first.
  *
  * @example
  * ```ts

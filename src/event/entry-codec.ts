@@ -51,8 +51,8 @@ export const isTextOnly = ({ parts, answers, metadata }: Turn): boolean =>
   !answers && !metadata && parts.every((part) => 'text' in part && !part.metadata);
 
 /**
- * Decodes an entry that `encodeEntry` wrote. Throws `malformed` for anything else, and `unsupported`
- * for a newer format.
+ * Decodes an entry that `encodeEntry` wrote. Throws `malformed` for anything else, and
+ * `unsupported` for a newer format.
  */
 export function decodeEntry(line: string): Entry {
   let value: unknown;

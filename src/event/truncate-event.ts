@@ -13,10 +13,10 @@ const STAMP_BYTES = 128;
 /**
  * Returns the event, or a shorter one that fits into an entry. A frame over 16 KiB loses data and
  * gets its true size in `bytes`. Of any other event over 1 MiB, long strings are shortened and end
- * with a note. If that is not enough, or the event is nested too deeply, a note replaces its payload
- * (output, arguments, data, parts). A valid event stays valid: ids, names and blocks do not change
- * (`normalizeAgent` keeps blocks short). The given event is never changed. Put large results behind
- * a URL.
+ * with a note. If that is not enough, or the event is nested too deeply, a note replaces its
+ * payload (output, arguments, data, parts). A valid event stays valid: ids, names and blocks do not
+ * change (`normalizeAgent` keeps blocks short). The given event is never changed. Put large results
+ * behind a URL.
  */
 export function truncateEvent(event: AgentEvent): AgentEvent {
   if (event.type === 'frame') return truncateFrame(event);
@@ -115,7 +115,9 @@ function truncateFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): 
   return { ...event, frame: short };
 }
 
-/** Keeps what identifies a frame and joins a request to its response, so that the page can show it. */
+/**
+ * Keeps what identifies a frame and joins a request to its response, so that the page can show it.
+ */
 function outline(data: JsonObject, bytes: number): JsonObject {
   const { request, response } = data;
   return {

@@ -3,11 +3,11 @@ import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 
 /**
- * A function that gets a turn and yields events, usually an `async function*`. It is called once for
- * each turn, and again with the same turn after it was suspended to wait for a person or, if it is
- * `resumable`, after its process crashed. A further call goes on where the log ends if the agent
- * `continues`; otherwise it starts over, and the earlier text of the run is void. The runner repairs
- * its events (`normalizeAgent`). It must end when `ctx.signal` aborts.
+ * A function that gets a turn and yields events, usually an `async function*`. It is called once
+ * for each turn, and again with the same turn after it was suspended to wait for a person or, if it
+ * is `resumable`, after its process crashed. A further call goes on where the log ends if the agent
+ * `continues`; otherwise it starts over, and the earlier text of the run is void. The runner
+ * repairs its events (`normalizeAgent`). It must end when `ctx.signal` aborts.
  *
  * @example
  * ```ts
@@ -213,8 +213,8 @@ export interface Frame {
 }
 
 /**
- * What a log stores: the valid events of the agent, and the two notes that anyone may append. It has
- * nothing of an output protocol; each of those is a pure encoder of these events.
+ * What a log stores: the valid events of the agent, and the two notes that anyone may append. It
+ * has nothing of an output protocol; each of those is a pure encoder of these events.
  */
 export type TaskEvent = AgentEvent | Note;
 
@@ -316,8 +316,8 @@ export interface Snapshot {
   readonly said?: readonly SaidMessage[];
   readonly artifacts: readonly Artifact[];
   /**
-   * The artifacts of the last run that wrote any, however often its agent was called: the message id
-   * of its turn, and the artifact ids in the order in which they were begun.
+   * The artifacts of the last run that wrote any, however often its agent was called: the message
+   * id of its turn, and the artifact ids in the order in which they were begun.
    */
   readonly delivered?: { readonly turn: string; readonly artifacts: readonly string[] };
   /** The usage of all runs of the task. */

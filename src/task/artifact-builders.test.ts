@@ -3,25 +3,15 @@ import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import { advance } from '../event/index.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Snapshot, Turn } from '../event/types.ts';
-import {
-  acknowledge,
-  artifact,
-  artifactChunks,
-  dataPart,
-  filePart,
-  jsonTextPart,
-  runSteps,
-  type PipelineStep,
-  textPart,
-  withArtifactPlan,
-} from './artifact-builders.ts';
+import { artifact, artifactChunks, withArtifactPlan } from './artifact-builders.ts';
+import { type PipelineStep, runSteps } from './pipeline-steps.ts';
 import { createRunner, memoryLog } from './index.ts';
 
 /** The task after its one run. */
 async function run(agent: Agent): Promise<Snapshot & { entries: AgentEvent[] }> {
   await using log = memoryLog();
   await using runner = createRunner({ log, agents: { a: agent } });
-  const parts = [textPart('hi')];
+  const parts = [{ text: 'hi' }];
   await runner.submit({ agent: 'a', task: 't', context: 'c', messageId: 'm', parts });
   let snapshot: Snapshot | undefined;
   const entries: AgentEvent[] = [];
@@ -37,7 +27,7 @@ const statuses = (entries: readonly AgentEvent[]): string[] =>
 
 verifies('S162', 'an acknowledgement is in the log before the agent works', async () => {
   const { entries } = await run(async function* () {
-    yield acknowledge();
+    yield { type: 'status', message: 'Analysing your request...' };
     yield { type: 'text.delta', id: 't', delta: 'x' };
   });
   expect(statuses(entries)).toEqual(['Analysing your request...']);
@@ -138,7 +128,7 @@ verifies('S173', 'an artifact in pieces is put together again, with one last chu
 const plan = ['sql_plan', 'query_summary', 'sql_query', 'query_results'];
 const yields = (names: readonly string[]): Agent =>
   async function* () {
-    for (const name of names) yield artifact(name, [textPart('x')]);
+    for (const name of names) yield artifact(name, [{ text: 'x' }]);
   };
 
 verifies('S166', 'artifacts in the declared order complete; any other order fails', async () => {
@@ -158,9 +148,9 @@ verifies('S166', 'artifacts in the declared order complete; any other order fail
 test('a plan goes on where the agent does, when it is called again', async () => {
   const asking: Agent = Object.assign(
     async function* ({ messageId }: Turn, ctx: AgentContext) {
-      if (ctx.task.artifacts.length === 0) yield artifact('a', [textPart('1')]);
+      if (ctx.task.artifacts.length === 0) yield artifact('a', [{ text: '1' }]);
       await ctx.ask({ id: `${messageId}/ok`, kind: 'approval' });
-      yield artifact('b', [textPart('2')]);
+      yield artifact('b', [{ text: '2' }]);
     },
     { continues: true },
   );
@@ -168,7 +158,7 @@ test('a plan goes on where the agent does, when it is called again', async () =>
   const agents = { p: withArtifactPlan(['a', 'b'], asking) };
   await using runner = createRunner({ log, agents, suspendAfterMs: 0 });
   const place = { agent: 'p', task: 't', context: 'c' };
-  await runner.submit({ ...place, messageId: 'm', parts: [textPart('go')] });
+  await runner.submit({ ...place, messageId: 'm', parts: [{ text: 'go' }] });
   await expect
     .poll(() => log.get('t'))
     .toMatchObject({ state: 'input-required', running: false, artifacts: [{ name: 'a' }] });
@@ -182,21 +172,8 @@ test('a plan goes on where the agent does, when it is called again', async () =>
 
 test('a plan allows chunks of the artifact that is open, and a failure of the run itself', async () => {
   const chunked: Agent = async function* () {
-    yield* artifactChunks('sql_plan', [[textPart('a')], [textPart('b')]]);
+    yield* artifactChunks('sql_plan', [[{ text: 'a' }], [{ text: 'b' }]]);
     yield { type: 'run.finished', outcome: 'rejected', text: 'not today' };
   };
   expect(await run(withArtifactPlan(plan, chunked))).toMatchObject({ state: 'rejected' });
-});
-
-test('parts have the shapes that readers know', () => {
-  expect(jsonTextPart({ a: 1 })).toEqual({ text: '{"a":1}', mediaType: 'application/json' });
-  expect(dataPart([1])).toEqual({ data: [1] });
-  expect(filePart('s3://x', 'parquet', { rowCount: 2, columns: ['a'] })).toEqual({
-    data: {
-      type: 'artifact',
-      uri: 's3://x',
-      resource_type: 'parquet',
-      metadata: { row_count: 2, columns: ['a'] },
-    },
-  });
 });

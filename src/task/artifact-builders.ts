@@ -1,67 +1,18 @@
 import { randomUUID } from 'node:crypto';
+import { inheritAgentFlags } from '../event/run/agent-flags.ts';
 import type { Agent, AgentEvent, Part } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { ArtifactPlan } from './artifact-plan.ts';
 
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 
-/** Tells the person that the request has arrived: yield it before the first model call. */
-export const acknowledge = (message: string = 'Analysing your request...'): AgentEvent => ({
-  type: 'status',
-  message,
-});
-
-export const textPart = (text: string, mediaType?: string): Part => ({
-  text,
-  ...(mediaType !== undefined && { mediaType }),
-});
-
-/** Text whose text is JSON, for readers that know no data parts. */
-export const jsonTextPart = (value: unknown): Part =>
-  textPart(JSON.stringify(value), 'application/json');
-
-export const dataPart = (data: unknown): Part => ({ data });
-
-/** Points to a file by its URL, with what a reader wants to know before it loads it. */
-export const filePart = (
-  uri: string,
-  resourceType: string,
-  table: { readonly rowCount: number; readonly columns: readonly string[] },
-): Part =>
-  dataPart({
-    type: 'artifact',
-    uri,
-    resource_type: resourceType,
-    metadata: { row_count: table.rowCount, columns: table.columns },
-  });
-
-export interface PipelineStep {
-  readonly name: string;
-  /** What the step yields is part of the run; events at hand, nothing, and a promise of either are fine. */
-  run(): AsyncIterable<AgentEvent> | Given | Promise<Given>;
-}
-
-type Given = Iterable<AgentEvent> | void;
-
-/**
- * Runs steps one after the other, each announced as `Step: <name>` before it begins. A step that
- * throws ends the pipeline; no later one is announced.
- */
-export async function* runSteps(steps: Iterable<PipelineStep>): AsyncGenerator<AgentEvent, void> {
-  for (const step of steps) {
-    yield { type: 'status', message: `Step: ${step.name}`, data: { step: step.name } };
-    const events = await step.run();
-    if (events) yield* events;
-  }
-}
-
 export interface ArtifactOptions {
-  /** A fresh uuid by default. */
+  /** A random UUID by default. */
   readonly artifactId?: string;
   readonly metadata?: JsonObject;
 }
 
-/** A whole artifact in one event. */
+/** Creates a complete artifact in one event. */
 export const artifact = (
   name: string,
   parts: readonly Part[],
@@ -76,8 +27,9 @@ export const artifact = (
 });
 
 /**
- * An artifact in pieces, as they come: the first opens it, each further one appends, the last one
- * says so. Holds one piece back to know which is the last. No piece at all is an empty artifact.
+ * Yields an artifact in pieces: the first event starts it, each further one appends, and the last
+ * one has `last`. It delays each piece until the next one arrives, to know which is the last.
+ * Without a piece, the artifact is empty.
  */
 export async function* artifactChunks(
   name: string,
@@ -93,24 +45,24 @@ export async function* artifactChunks(
     ...(last && { last }),
     ...(!append && metadata && { metadata }),
   });
-  let held: readonly Part[] | undefined;
+  let delayed: readonly Part[] | undefined;
   let append = false;
   for await (const parts of pieces) {
-    if (held) {
-      yield chunk(held, append, false);
+    if (delayed) {
+      yield chunk(delayed, append, false);
       append = true;
     }
-    held = parts;
+    delayed = parts;
   }
-  yield chunk(held ?? [], append, true);
+  yield chunk(delayed ?? [], append, true);
 }
 
 /**
- * The same agent, held to a declared order of artifacts: another name, another order, or a run that
- * completes with one missing is `invalid`, which fails the run and says which was expected. Further
- * chunks of an artifact may come until the next one begins. Each run says the whole plan. An agent
- * that `continues` goes on in it, too: what its run has said before it slept counts, and of what an
- * earlier run has left half-way it says the rest, or all of it anew.
+ * Decorates an agent so that it must deliver artifacts in a declared order. Another name, another
+ * order, or a run that completes without one of them fails the run with `invalid`, which names the
+ * expected artifact. Further chunks of an artifact may come until the next one starts. Each run
+ * delivers the full plan. For an agent that `continues`, artifacts from before a suspension count;
+ * of a plan that an earlier run did not finish, it delivers the rest, or all of it again.
  */
 export function withArtifactPlan(names: readonly string[], agent: Agent): Agent {
   const planned: Agent = async function* (turn, ctx) {
@@ -123,9 +75,5 @@ export function withArtifactPlan(names: readonly string[], agent: Agent): Agent 
     }
     plan.complete();
   };
-  const { resumable, continues } = agent;
-  return Object.assign(planned, {
-    ...(resumable !== undefined && { resumable }),
-    ...(continues !== undefined && { continues }),
-  });
+  return inheritAgentFlags(agent, planned);
 }

@@ -10,19 +10,19 @@ import type {
   TaskEvent,
   Turn,
 } from '../event/types.ts';
-import { artifact, textPart, withArtifactPlan } from './artifact-builders.ts';
+import { artifact, withArtifactPlan } from './artifact-builders.ts';
 import { createRunner, memoryLog } from './index.ts';
 
 const PLAN = ['a', 'b', 'c'];
 const said = (name: string, artifactId?: string): AgentEvent =>
-  artifact(name, [textPart(name)], artifactId === undefined ? {} : { artifactId });
+  artifact(name, [{ text: name }], artifactId === undefined ? {} : { artifactId });
 
 type Call = (turn: Turn, ctx: AgentContext) => AsyncIterable<AgentEvent>;
 const continuing = (call: Call): Agent => Object.assign(call, { continues: true });
 
 /**
- * The task after the turns `1`, `2`, ... of an agent with a plan, all of them sent before the first is
- * served; what it asks is answered.
+ * The task after the turns `1`, `2`, ... of an agent with a plan, all of them sent before the first
+ * is served; what it asks is answered.
  */
 async function serveTurns(count: number, agent: Agent): Promise<Snapshot> {
   let open = (): void => {};
@@ -35,7 +35,7 @@ async function serveTurns(count: number, agent: Agent): Promise<Snapshot> {
   await using runner = createRunner({ log, agents: { p: waiting }, suspendAfterMs: 0 });
   const place = { agent: 'p', task: 't', context: 'c' };
   for (let turn = 1; turn <= count; turn++)
-    await runner.submit({ ...place, messageId: String(turn), parts: [textPart('go')] });
+    await runner.submit({ ...place, messageId: String(turn), parts: [{ text: 'go' }] });
   open();
   for (let asked = 0; ; asked++) {
     const isDone = ({ state, running, pending }: Snapshot): boolean =>
@@ -101,7 +101,10 @@ test('the plan of an earlier run is not the plan of one that slept before its fi
     else await ask(ctx, turn);
   });
   const { state, error } = await serveTurns(2, withArtifactPlan(PLAN, agent));
-  expect([state, error?.message]).toEqual(['failed', 'the run ends without its artifact a']);
+  expect([state, error?.message]).toEqual([
+    'failed',
+    'the run ended without an artifact of its plan: expected "a"',
+  ]);
 });
 
 /** A task as its log would have it, one event after the other. */
@@ -114,7 +117,7 @@ class Story {
   }
 
   turn(messageId: string, answers?: Turn['answers']): Turn {
-    const parts = answers ? [] : [textPart('go')];
+    const parts = answers ? [] : [{ text: 'go' }];
     const place = { agent: 'p', task: 't', context: 'c' };
     return { ...place, messageId, parts, ...(answers && { answers }) };
   }

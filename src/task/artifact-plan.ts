@@ -4,22 +4,23 @@ import type { Artifact, Snapshot, Turn } from '../event/types.ts';
 type Named = Pick<Artifact, 'artifactId' | 'name'>;
 
 /**
- * How far a task has come in a declared order of artifacts. A run that completes has said the whole
- * plan; one that failed, or that slept, may have left it half-way. The next run then goes on behind
- * what is there, or says the plan from its beginning; it cannot leave out, swap or add.
+ * The progress of a task in a declared order of artifacts. A completed run has delivered the full
+ * plan; a failed or suspended one may have stopped in the middle. The next run then goes on after
+ * the existing artifacts, or starts the plan from its beginning. It cannot omit, swap or add
+ * artifacts.
  */
 export class ArtifactPlan {
   readonly #names: readonly string[];
   #count = 0;
   #open: string | undefined;
-  /** This run has said something, so it can begin the plan no more. */
+  /** This run has delivered an artifact, so it can no longer start the plan from its beginning. */
   #begun = false;
 
   constructor(names: readonly string[]) {
     this.#names = names;
   }
 
-  /** From where an agent goes on that is called for this turn. */
+  /** Returns the progress at which an agent continues that is called for this turn. */
   static of(
     names: readonly string[],
     { messageId }: Turn,
@@ -28,11 +29,12 @@ export class ArtifactPlan {
     const progress = new ArtifactPlan(names);
     const known = new Map(artifacts.map((each) => [each.artifactId, each]));
     const last = (delivered?.artifacts ?? []).flatMap((id) => known.get(id) ?? []);
-    // What was said again stands where it was said first; only the last run has its own order.
+    // A repeated artifact is at its first position in the snapshot. Only the last run has its
+    // order.
     for (const { artifactId } of last) known.delete(artifactId);
     for (const artifact of known.values()) {
       progress.#take(artifact);
-      // Where the runs before the last one ended is not known: any of these places may be one.
+      // It is unknown where the runs before the last one ended: it may be after any artifact.
       progress.#endRun();
     }
     for (const artifact of last) progress.#take(artifact);
@@ -40,21 +42,24 @@ export class ArtifactPlan {
     return progress;
   }
 
-  /** Throws `invalid` for what is not the next one, and says which that is. */
+  /** Throws `invalid` for an artifact that is not the next one, and names the expected one. */
   check(artifact: Named): void {
     const expected = this.#names[this.#count];
     if (this.#take(artifact)) return;
     throw new DuolaneError(
       'invalid',
-      `artifact ${artifact.name ?? '(no name)'} is out of the plan: ${expected ?? 'no further one'} was expected`,
+      `artifact "${artifact.name ?? ''}" is not the next one of the plan: expected ${expected === undefined ? 'no further artifact' : `"${expected}"`}`,
     );
   }
 
-  /** Throws `invalid` while one is missing. */
+  /** Throws `invalid` if an artifact is missing. */
   complete(): void {
     const missing = this.#names[this.#count];
     if (missing !== undefined)
-      throw new DuolaneError('invalid', `the run ends without its artifact ${missing}`);
+      throw new DuolaneError(
+        'invalid',
+        `the run ended without an artifact of its plan: expected "${missing}"`,
+      );
   }
 
   #take({ artifactId, name }: Named): boolean {

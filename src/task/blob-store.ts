@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 
+/** What is known of a blob without its bytes. */
 export interface BlobInfo {
-  /** Names the blob in a URL; cannot be guessed. */
+  /** Identifies the blob in a URL. It cannot be guessed. */
   readonly id: string;
   readonly task: string;
   readonly owner?: string;
@@ -15,49 +16,62 @@ export interface BlobInfo {
   readonly bytes: number;
 }
 
-/** Both ends included, as in an HTTP range; a negative `start` counts from the end. */
+/** A range with both ends included, as in HTTP; a negative `start` counts from the end. */
 export interface BlobRange {
   readonly start?: number;
   readonly end?: number;
 }
 
+/** A blob, or a range of it. */
 export interface Blob {
   readonly info: BlobInfo;
-  /** What the body is of the whole, first and last byte. */
+  /** The first and the last byte of the body in the blob. */
   readonly range: { readonly start: number; readonly end: number };
-  /** Read as it is pulled; leaving the loop closes the file. Single use. */
+  /** Reads the file as it is pulled; breaking out of the loop closes it. Single use. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Artifact bytes that are too large for a log: an event has their URL, the server hands them out. */
+/**
+ * Stores artifact bytes that are too large for a log. An event has their URL; the server sends
+ * them.
+ */
 export interface BlobStore {
-  /** Durable when it resolves, so the event that names it can follow. A failed one leaves nothing. */
+  /** Stores a blob; it is durable when this resolves. A failed call leaves nothing behind. */
   put(
     blob: Pick<BlobInfo, 'task' | 'owner' | 'mediaType' | 'filename'>,
     bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     options?: Abortable,
   ): Promise<BlobInfo>;
   /**
-   * `not_found` if there is none, and also if it is somebody else's: who may not see it does not
-   * learn that it exists. `invalid` for a range beyond its end.
+   * Opens a blob. Throws `not_found` if it does not exist, and also if the caller may not read it,
+   * so that the caller does not learn that it exists. Throws `invalid` for a range after its end.
    */
   get(id: string, options?: Abortable & BlobRange & { readonly caller?: string }): Promise<Blob>;
-  /** Deletes every blob of the task; does nothing if there is none. */
+  /** Deletes every blob of the task, if it has any. */
   removeTask(task: string): Promise<void>;
 }
 
 export interface FileBlobOptions {
+  /** Where the files are. It is created if it is missing. */
   readonly directory: string;
-  /** The largest blob; 1 GiB by default. */
+  /** The size limit of a blob; 1 GiB by default. */
   readonly maxBytes?: number;
-  /** Who may read a blob; by default its owner, and anyone if it has none. */
+  /** Decides whether a caller may read a blob; by default its owner, or anyone without an owner. */
   readonly mayRead?: (info: BlobInfo, caller: string | undefined) => boolean | Promise<boolean>;
 }
 
 const ownerOnly = ({ owner }: BlobInfo, caller: string | undefined): boolean =>
   owner === undefined || owner === caller;
 
-/** Blobs as files, a folder per task. */
+/**
+ * Stores blobs as files, in a folder for each task.
+ *
+ * @example
+ * ```ts
+ * const blobs = fileBlobs({ directory: 'blobs' });
+ * const info = await blobs.put({ task: 't1', mediaType: 'text/csv' }, [bytes]);
+ * ```
+ */
 export function fileBlobs(options: FileBlobOptions): BlobStore {
   const { directory, maxBytes = 2 ** 30, mayRead = ownerOnly } = options;
 
@@ -70,7 +84,7 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
       try {
         const size = await writeAll(`${file}.part`, limited(bytes, maxBytes, signal));
         const info: BlobInfo = { ...blob, id, bytes: size };
-        // Whoever finds the description finds all the bytes.
+        // The description is written last: a blob with a description has all its bytes.
         await rename(`${file}.part`, file);
         await writeFile(`${file}.json`, JSON.stringify(info), { flush: true, mode: 0o600 });
         await syncFolder(join(directory, folder));
@@ -84,7 +98,7 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
 
     async get(id, { start, end, caller, signal } = {}) {
       const file = fileOf(directory, id);
-      // Without its description a blob does not exist.
+      // A blob without its description does not exist.
       const text = await readFile(`${file}.json`, 'utf8').catch(() => undefined);
       const info = text === undefined ? undefined : (JSON.parse(text) as BlobInfo);
       if (!info || !(await mayRead(info, caller))) throw missing(id);
@@ -103,7 +117,7 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
   };
 }
 
-// A task's name may be anything; a folder's may not.
+// A task id may have any characters, and a folder name may not.
 const folderOf = (task: string): string =>
   createHash('sha256').update(task).digest('hex').slice(0, 32);
 
@@ -114,13 +128,19 @@ function fileOf(directory: string, id: string): string {
 }
 
 const missing = (id: string): DuolaneError =>
-  new DuolaneError('not_found', `there is no blob ${id} that this caller may read`);
+  new DuolaneError(
+    'not_found',
+    `blob "${id}" not found; it was deleted, or this caller may not read it`,
+  );
 
 function rangeOf({ id, bytes }: BlobInfo, { start = 0, end }: BlobRange): Blob['range'] {
   const first = start < 0 ? Math.max(0, bytes + start) : start;
   const last = Math.min(end ?? Infinity, bytes - 1);
   if (bytes > 0 && (first > last || first >= bytes))
-    throw new DuolaneError('invalid', `blob ${id} has ${bytes} bytes, none of them in this range`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid range of blob "${id}": expected a range within its ${bytes} bytes`,
+    );
   return { start: first, end: last };
 }
 
@@ -134,7 +154,10 @@ async function* limited(
     signal?.throwIfAborted();
     bytes += chunk.byteLength;
     if (bytes > maxBytes)
-      throw new DuolaneError('too_large', `a blob may have ${maxBytes} bytes; raise maxBytes`);
+      throw new DuolaneError(
+        'too_large',
+        `blob exceeds maxBytes (${maxBytes}); increase maxBytes to accept it`,
+      );
     yield chunk;
   }
 }
@@ -150,16 +173,15 @@ async function writeAll(file: string, chunks: AsyncIterable<Uint8Array>): Promis
   return bytes;
 }
 
-// The names of new files are in their folder; where a folder cannot be synced, it need not be.
+// Makes the names of new files durable. Platforms on which a folder cannot be opened or synced do
+// not need it.
 async function syncFolder(path: string): Promise<void> {
-  // A folder that cannot be opened cannot be synced.
-  const folder = await open(path, 'r').catch(() => undefined);
-  // As above.
-  await folder?.sync().catch(() => {});
+  const folder = await open(path, 'r').catch(() => undefined); // see above
+  await folder?.sync().catch(() => {}); // see above
   await folder?.close();
 }
 
-// Opens with the first pull: a body that nobody reads holds no file.
+// Opens the file with the first pull, so that a body that is never read keeps no file open.
 async function* chunks(open?: () => AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   if (open) yield* open();
 }

@@ -1,7 +1,7 @@
 import type { Logger } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 
-/** The default logger: warnings and errors become warnings of the process, which Node prints on stderr. */
+/** The default logger: warnings and errors become warnings of the process, printed to stderr. */
 export const processWarnings: Logger = {
   debug() {},
   info() {},
@@ -14,8 +14,8 @@ function emit(message: string, data?: JsonObject): void {
 }
 
 /**
- * Calls every listener. One that throws is reported and the others are still called: the commit that
- * it is notified of is durable, and must not look failed to its writer.
+ * Calls every listener. If one throws, a warning reports it and the others are still called: the
+ * commit is durable, and must not look failed to its writer.
  */
 export function notifyAll<T>(listeners: Iterable<(value: T) => void>, value: T): void {
   for (const listener of listeners) {

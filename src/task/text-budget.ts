@@ -3,7 +3,9 @@ import { DuolaneError } from '../errors.ts';
 import type { AgentEvent, Part, Snapshot } from '../event/types.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 
-/** What V8 reserves for new objects. The heap limit includes it, but long-lived text is not there. */
+/**
+ * What V8 reserves for new objects. The heap limit includes it, but long-lived text is not there.
+ */
 const YOUNG_BYTES = 48 << 20;
 
 /** Returns a sixteenth of the heap of this process or thread: a text is in memory several times. */
@@ -47,7 +49,9 @@ export function snapshotChars({ text, artifacts, turns, said = [] }: Snapshot): 
   return chars;
 }
 
-/** Returns roughly how many characters parts take: data has no length, and an entry has its limit. */
+/**
+ * Returns roughly how many characters parts take: data has no length, and an entry has its limit.
+ */
 export function partsChars(parts: readonly Part[]): number {
   let chars = 0;
   for (const part of parts)
@@ -91,7 +95,9 @@ export class TextBudget {
     return runs === 0 || (runs + 1) * expected <= this.#maxAll;
   }
 
-  /** Starts to count one run. A run over its limit fails by `stop`; when that aborts, it is ending. */
+  /**
+   * Starts to count one run. A run over its limit fails by `stop`; when that aborts, it is ending.
+   */
   start(stop: Cancellation): RunText {
     const run = new RunText(this, stop);
     run.unlisten = stop.onAbort(() => this.end(run));

@@ -16,30 +16,33 @@ import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 
-/** Durable before visible. Agent events have one writer, the claim; notes may come from anyone. */
+/**
+ * The durable log of tasks. An entry is durable before any reader sees it. Agent events have one
+ * writer, the claim holder; anyone may append notes.
+ */
 export interface TaskLog extends AsyncDisposable {
   /**
-   * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there,
-   * and is `invalid` in another task; `closed` after the end. A second answer to a question is a
-   * `conflict` that names the first, and an answer to one that is not open is `invalid`; a new task
-   * beyond `maxQueuedPerOwner` is `overloaded`. With `worker`, also claims the task in the same
-   * commit if it is free.
+   * Appends `turn.submitted`, and creates the task if it is new. A known messageId returns its
+   * entry; for another task it is `invalid`. After the end of the task, throws `closed`. A second
+   * answer to a question is a `conflict` that names the first, and an answer to a question that is
+   * not open is `invalid`. A new task beyond `maxQueuedPerOwner` is `overloaded`. With `worker`,
+   * also claims the task in the same commit if it is free.
    */
   submit(
     turn: Turn,
     options?: { readonly worker?: string },
   ): Promise<{ readonly entry: Entry; readonly claim?: Claim }>;
   /**
-   * Appends `cancel.requested`, and the end too when there is no live claim. Twice is fine; `closed`
-   * if ended otherwise. An owner that has not written the end after `cancelTimeoutMs` is fenced, and the
-   * end is written without it.
+   * Appends `cancel.requested`, and the end too if no claim is live. May be called twice;
+   * throws `closed` if the task has ended otherwise. A claim holder that has not written the end
+   * after `cancelTimeoutMs` is fenced, and the end is written without it.
    */
   requestCancel(task: string, reason?: string): Promise<Snapshot>;
   /**
-   * Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired
-   * claim. In fair order by owner: the one with the fewest runs, then the one that was served
-   * longest ago. Pull when you have room. `onIdle` is called whenever there is none to be claimed;
-   * owners in `limited` get no claim now.
+   * Yields tasks that need a runner (unserved, answered, or with an expired claim), claimed as they
+   * are pulled. The order is fair: the owner with the fewest runs, then the one that was served
+   * longest ago. Pull when you have room. `onIdle` is called whenever no task can be claimed; tasks
+   * of owners in `limited` are not claimed now.
    */
   claims(
     worker: string,
@@ -50,66 +53,74 @@ export interface TaskLog extends AsyncDisposable {
     },
   ): AsyncIterable<Claim>;
   /**
-   * Atomic; `after` must be the head. `conflict`: a note slipped in; read on from `after` and
-   * decide. `fenced`: the claim is lost. `closed`: ended. After a lost acknowledgement, read on
-   * too: an agent event found there is one's own batch.
+   * Appends events atomically; `after` must be the last entry. `conflict`: a note was appended
+   * first; read on from `after` and decide again. `fenced`: the claim is lost. `closed`: the task
+   * has ended. After a lost acknowledgement, read on too: an agent event found there is of your own
+   * batch.
    */
   append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq>;
-  /** Hands an unfinished run back, claimable at once. The end of a run with no turn left releases by itself. */
+  /**
+   * Releases a claim, so that a runner can claim the task immediately. The end of a run without a
+   * further turn releases it, too.
+   */
   release(claim: Claim): Promise<void>;
   /**
-   * Replay, then live tail, on any replica; ends after the final entry, at once if that was seen.
-   * Each reader has its own place and slows no other. In a compacted task it starts with what is
-   * there after `after`: numbers keep their meaning, and what is gone leaves gaps. `not_found`
-   * without the task, `invalid` beyond its head.
+   * Reads the entries after a position, then new ones as they are committed, on any replica. Ends
+   * after the final entry. Each reader has its own position and does not slow others. In a
+   * compacted task the numbers stay the same, with gaps where entries were dropped. Throws
+   * `not_found` without the task, and `invalid` for a position after its last entry.
    */
   read(task: string, after: Seq, options?: Abortable): Reading;
-  /** What is committed, however it got there. */
+  /** Returns the task as it is committed, by any replica; undefined without the task. */
   get(task: string): Promise<Snapshot | undefined>;
   /**
-   * Newest change first: of state, turns, questions; what a run says in between is none. A task
-   * that changes while it is listed moves to the front, so it is never given twice and may be
-   * missed; ask again with `changedAfter`.
+   * Lists tasks by their last change of state, turns or questions, newest first; text of a run is
+   * not such a change. A task that changes during the list moves to the front, so it never comes
+   * twice and may be missed: list again with `changedAfter`.
    */
   list(query: TaskQuery): Items<Snapshot>;
-  /** How many tasks a list of them all would give, without reading one. */
+  /** Counts the tasks that a list would yield, without reading them. */
   count(query: Omit<TaskQuery, 'after' | 'outline'>): Promise<number>;
   /**
-   * A named reader's saved place and data, such as a push config and how far it got. No `data`:
-   * deleted. Gone with its task.
+   * Saves the position and data of a named reader, such as a push config and what it has delivered.
+   * Without `data` the bookmark is deleted. It is deleted with its task.
    */
   bookmark(mark: Bookmark): Promise<void>;
   bookmarks(task?: string): AsyncIterable<Bookmark>;
   /**
-   * How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside
-   * everything else, and on several replicas. Works in small steps; an abort ends it between two.
+   * Deletes or compacts ended tasks; returns how many. May run at any time, also on several
+   * replicas. It works in small steps; an abort ends it between two of them.
    */
   prune(policy: PrunePolicy & Abortable): Promise<number>;
   /**
-   * Whether the store accepts writes and claims, for a readiness probe: by the last writes, or by a
-   * small write if those are old or failed. Never rejects; answers within `timeoutMs` (2 s).
+   * Says whether the store accepts writes and claims, for a readiness probe: by the last writes, or
+   * by a small write if those are old or failed. Never rejects; resolves within `timeoutMs` (2 s).
    */
   health(options?: { readonly timeoutMs?: number }): Promise<LogHealth>;
-  /** Who runs what, where several replicas share the log; otherwise there is no such method. */
+  /** Lists the replicas that share the log. Missing if a log cannot be shared. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
 }
 
-/** Owners, or tenants of tasks without an owner, that may have no further run for now. */
+/** The owners (or tenants, for tasks without an owner) that may have no further run for now. */
 export interface LimitedOwners {
   names(): readonly string[];
-  /** Calls the listener when there may be one less. Returns what stops that. */
+  /** Calls the listener when an owner may have been removed. Returns a function that stops it. */
   onChange(listener: () => void): () => void;
 }
 
+/** Whether a log accepts writes and claims. */
 export interface LogHealth {
   readonly ok: boolean;
-  /** Since when writes or claims fail, in Unix ms. */
+  /** Since when writes or claims have failed, in Unix ms. */
   readonly failingSince?: number;
-  /** The newest failure. Its text may name hosts and users of the database: log it, do not publish it. */
+  /** The newest failure. Its text may name hosts and users of the database: do not publish it. */
   readonly failure?: Failure;
 }
 
-/** A runner that shares the log, as it last told. One that has ended is gone, one that died grows old. */
+/**
+ * A runner that shares the log, as of its last heartbeat. A runner that has ended is not listed;
+ * one that crashed has a growing `beatAgeMs`.
+ */
 export interface ReplicaInfo {
   /** The name of its runner. */
   readonly worker: string;
@@ -122,25 +133,25 @@ export interface ReplicaInfo {
   readonly here: boolean;
   /** How many tasks it has claimed. */
   readonly claims: number;
-  /** The newest of them, a hundred at most. */
+  /** The newest of these tasks, at most a hundred. */
   readonly tasks: readonly ReplicaTask[];
 }
 
 export interface ReplicaTask {
   readonly task: string;
   readonly agent: string;
-  /** Empty if it has none. */
+  /** Empty without an owner. */
   readonly owner: string;
   readonly state: TaskState;
-  /** How long its claim lives without another heartbeat; negative when somebody else may take it. */
+  /** How long its claim lives without another heartbeat; negative if another runner may take it. */
   readonly leaseMs: number;
 }
 
-/** A task being read: a loop over its entries, for one reader. */
+/** One reader of a task: an async iterator over its entries. */
 export interface Reading extends AsyncIterableIterator<Entry, void, undefined> {
   /**
-   * The next entry if it is there: what one commit brought comes without a wait for each. Undefined
-   * says only that the loop has to be asked: for what follows, for the end, or for what went wrong.
+   * Returns the next entry if it is in memory, so that the entries of one commit need no wait each.
+   * Undefined does not mean the end: call `next` for the next entry, the end or an error.
    */
   take(): Entry | undefined;
 }
@@ -152,50 +163,65 @@ export interface PrunePolicy {
   readonly deltasEndedBefore?: number;
 }
 
-/** What every log takes, whatever it is stored in. */
+/** The options of every log, whatever its store. */
 export interface LogOptions {
-  /** How often a claim is renewed, and, where commits are not announced, notes are looked for. */
+  /**
+   * How often claims are renewed and, if commits are not announced, notes are read; 5 s by default.
+   */
   readonly heartbeatMs?: number;
   /** How long a claim lives without renewal; four heartbeats by default. */
   readonly leaseMs?: number;
   /**
-   * How long the owner of a run has to end it after a cancel was requested here. Longer than the
-   * `graceMs` of its runner, which leaves a deaf agent behind by itself; 10 s by default.
+   * How long the claim holder of a run has to end it after a cancel was requested here; 10 s by
+   * default. It must be longer than the `graceMs` of the runner, after which the runner abandons an
+   * agent that ignores its signal.
    */
   readonly cancelTimeoutMs?: number;
-  /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
+  /** How often runners look for expired claims and, if commits are not announced, readers poll. */
   readonly pollMs?: number;
   /**
-   * How many tasks of one owner (or tenant, of tasks without an owner) may wait for a runner; a
-   * further one is refused with `overloaded`. 10,000 by default; about that many with replicas.
+   * How many tasks of one owner (or tenant, for tasks without an owner) may wait for a runner; a
+   * further one is refused with `overloaded`. 10,000 by default. With replicas the limit is not
+   * exact.
    */
   readonly maxQueuedPerOwner?: number;
-  /** Whether the same message id of one owner, tenant and agent is the same turn; true unless switched off. */
+  /**
+   * Whether the same message id of one owner, tenant and agent is the same turn; true by default.
+   */
   readonly dedupe?: boolean;
   /**
-   * Gets the first failure of the store and its recovery. By default failures are warnings of the
-   * process, which Node prints on stderr.
+   * Gets the first failure of the store and its recovery. By default they become warnings of the
+   * process, which Node prints to stderr.
    */
   readonly logger?: Logger;
-  /** Asked to delete the bytes of each task that is pruned, or evicted by `keepEnded`. */
+  /** Deletes the bytes of each task that is pruned, or evicted by `keepEnded`. */
   readonly blobs?: { removeTask(task: string): Promise<void> };
 }
 
-/** Which tasks: those that match every member. An empty owner or tenant stands for tasks that have none. */
-export interface TaskQuery extends ListOptions {
+/**
+ * Selects the tasks that match every member. An empty owner or tenant matches tasks without one.
+ */
+export interface TaskFilter {
   readonly agent?: string;
   readonly owner?: string;
+  /** The tenant of the task's first turn. */
   readonly tenant?: string;
   readonly context?: string;
   readonly state?: TaskState;
+  /** Selects tasks that changed after this time (Unix ms). */
   readonly changedAfter?: number;
+}
+
+/** A filter of tasks, with the options of a list. */
+export interface TaskQuery extends TaskFilter, ListOptions {
   /**
-   * For a list of tasks: without text, artifacts, calls and history, and of the messages only the
-   * beginning of the first. Then a list costs what it shows, however long its tasks are.
+   * Omits text, artifacts, calls and history, and of the messages all but the start of the first.
+   * So a list costs only what it shows, however long its tasks are.
    */
   readonly outline?: boolean;
 }
 
+/** The saved position and data of a named reader of a task. */
 export interface Bookmark {
   readonly task: string;
   readonly name: string;
@@ -204,97 +230,110 @@ export interface Bookmark {
 }
 
 /**
- * The right to write a task, and the ear for it. The log keeps it alive while the process lives
- * (heartbeats are inside); `signal` aborts with `fenced` when it is lost; `notes` is what others
- * have written since `snapshot`.
+ * The exclusive right to append to a task, and a subscription to notes of others. The log renews
+ * the lease while the process runs; `signal` aborts with `fenced` when the claim is lost.
  */
 export interface Claim {
   readonly task: string;
   readonly epoch: number;
   readonly snapshot: Snapshot;
   readonly signal: AbortSignal;
-  readonly notes: AsyncIterable<Entry & Note>;
   /**
-   * Calls with each of those notes as it comes, those that were missed so far at once: for a holder
-   * that does not want to wait in a loop. Use this or `notes`.
+   * Calls the listener with each note that others have appended since `snapshot`: first with those
+   * that have arrived already, then with each new one. A claim has one listener.
    */
-  onNote(ear: (note: Entry & Note) => void): void;
+  onNote(listener: (note: Entry & Note) => void): void;
 }
 
-/** Pulls claims, settles what died, runs agents. Disposing drains: waiting and resumable runs are suspended, others get `graceMs`. */
+/**
+ * Claims tasks, recovers interrupted runs, and runs agents. Disposing it drains: waiting and
+ * resumable runs are suspended, others get `graceMs` to end.
+ */
 export interface Runner extends AsyncDisposable {
-  /** Durable when it resolves. Runs here if there is room, else wherever it is claimed: a queue is a front with `maxRuns: 0`. */
+  /**
+   * Submits a turn; it is durable when this resolves. It runs here if there is room, else where it
+   * is claimed. A server with `maxRuns: 0` only submits.
+   */
   submit(turn: Turn): Promise<Entry>;
 }
 
-/** Answers that were refused before they became a turn. Whose task they were for may be all that is wrong with them. */
+/** Answers that were refused before they became a turn, for example for a task of another owner. */
 export interface RefusedAnswers extends Pick<Turn, 'agent' | 'owner'> {
-  /** As the caller named it; it may be the task of another owner, or none. */
+  /** As the caller named it: it may be a task of another owner, or not exist. */
   readonly task?: string | undefined;
-  /** The conversation, where no task was named. */
+  /** The conversation, if no task was named. */
   readonly context?: string | undefined;
   readonly messageId?: string | undefined;
   readonly answers: readonly {
-    /** Empty for words that name no question. */
+    /** Empty for text that names no question. */
     readonly id: string;
     readonly action?: Answer['action'] | undefined;
     readonly content?: unknown;
   }[];
 }
 
-/** Gets answers that were refused before a runner saw them, and why. Never rejects. */
+/** Gets answers that were refused before a runner got them, and why. Never rejects. */
 export type OnRefusedAnswers = (refused: RefusedAnswers, error: unknown) => Promise<void>;
 
 export interface RunnerOptions {
   readonly log: TaskLog;
   readonly agents: Readonly<Record<string, Agent>>;
   /**
-   * How many runs at once; what is beyond waits in the log. A run that waits for a person is not
-   * counted, and goes on at once when the answer comes; when ten times as many wait, the next ones
-   * sleep. 0: a front that only submits.
+   * How many runs may be busy at the same time; further tasks wait in the log. 100 by default. A
+   * run that waits for a person does not count, and goes on immediately when the answer comes; when
+   * ten times as many wait, further ones are suspended. With 0 the runner only submits.
    */
   readonly maxRuns?: number;
   /**
-   * How many of these runs one owner may have here at a time, so that a caller with many tasks leaves
-   * room for others; half of `maxRuns` by default. Tasks without an owner and tenant are not limited.
+   * How many of these runs one owner may have here, so that an owner with many tasks leaves room
+   * for others; half of `maxRuns` by default. Tasks without an owner and tenant are not limited.
    */
   readonly maxRunsPerOwner?: number;
   /**
-   * A task that is submitted here waits in the log like any other, in the order in which the log
-   * gives claims, instead of starting at once where there is room.
+   * Whether a task that is submitted here waits in the log like any other, in the order of claims,
+   * instead of starting immediately if there is room. False by default.
    */
   readonly queue?: boolean;
-  /** How long a stopped agent has to end by itself, and a run at drain to finish; less than the log's `cancelTimeoutMs`. */
+  /**
+   * How long a stopped agent has to end, and a run has to finish at drain; 5 s by default. It must
+   * be less than `cancelTimeoutMs` of the log.
+   */
   readonly graceMs?: number;
   /**
-   * How long a run may stay alive waiting for a person; then its agent is stopped, which frees its
-   * process and memory, and called again with the answer. 60 s by default; 0 makes every wait take
-   * the restart path.
+   * How long a run may wait for a person in memory. After that it is suspended: its agent is
+   * stopped, which frees process and memory, and called again with the answer. 60 s by default;
+   * with 0 every wait is suspended.
    */
   readonly suspendAfterMs?: number;
   /**
-   * How many characters of text and artifacts a run may hold; a run beyond it fails with `too_large`.
-   * 32 Mi by default. Put more behind a URL, in a `BlobStore`.
+   * How many characters of text and artifacts a run may have in memory; beyond it the run fails
+   * with `too_large`. 32 Mi by default. Put larger results into a `BlobStore`, and send their URL.
    */
   readonly maxRunChars?: number;
   /**
-   * How many all runs of this runner may hold together; by default a sixteenth of the heap limit. From
-   * half of it no further run begins here, and a run that goes beyond it fails with `overloaded`.
+   * How many characters all runs of this runner may have in memory; a sixteenth of the heap limit
+   * by default. Above half of it no further run starts here; beyond it a run fails with
+   * `overloaded`.
    */
   readonly maxTotalChars?: number;
-  /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
+  /**
+   * How long a run may take, without waits for a person; then it fails with `timeout`. No default.
+   */
   readonly timeoutMs?: number;
-  /** How often a run that died is called again before it is failed, lest it kill every replica in turn. */
+  /**
+   * How often the agent of a crashed run is called again before the run fails, so that it does not
+   * crash one replica after the other. 10 by default.
+   */
   readonly maxAttempts?: number;
-  /** Who the claims are for, in the store; made up by default. */
+  /** The name of the runner in the store; made of host, process and a random part by default. */
   readonly name?: string;
-  /** By default warnings and errors are warnings of the process, which Node prints on stderr. */
+  /** By default warnings and errors become warnings of the process, which Node prints to stderr. */
   readonly logger?: Logger;
-  /** Hears the runs of this process, for metrics and traces. */
+  /** Observes the runs of this process, for metrics and traces. */
   readonly observer?: RunObserver;
 }
 
-/** Hears runs as they happen, in order and synchronously: it must be quick, and must not throw. */
+/** Observes runs as they happen, in order and synchronously. It must be fast and must not throw. */
 export interface RunObserver {
   /** A turn is about to be submitted here; where it runs is not known yet. */
   submitted?(turn: Turn): void;
@@ -302,11 +341,12 @@ export interface RunObserver {
   run(turn: Turn, task: Snapshot): RunListener;
 }
 
+/** Observes one run. */
 export interface RunListener {
-  /** What the agent gets as its trace, instead of what came with the turn. */
+  /** The trace context of the agent, instead of the one that came with the turn. */
   readonly trace?: AgentContext['trace'];
-  /** Each lawful event, before it is written; and a request to cancel. */
+  /** Called with each valid event before it is written, and with a cancel request. */
   onEvent(event: TaskEvent): void;
-  /** The run is over here: it has ended, sleeps, or lost its claim. */
+  /** Called when the run is over here: it has ended, is suspended, or lost its claim. */
   onEnd(): void;
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * An id for a task or a context: a UUID of version 7, so ids that are made one after the other are near each other
- * in an index, and a commit of many new tasks writes few pages. 74 bits of it are random.
+ * Creates an id for a task or a context: a UUID of version 7. Ids created one after the other are
+ * near each other in an index, so a commit of many new tasks writes few pages. 74 bits are random.
  */
 export function uuidV7(): string {
   const now = Date.now();

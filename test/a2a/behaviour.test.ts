@@ -6,13 +6,8 @@ import type { JsonObject } from '../../src/json.ts';
 import { createRegistry, tool } from '../../src/mcp/index.ts';
 import { serve } from '../../src/serve/index.ts';
 import { sleep } from '../../src/stream/index.ts';
-import {
-  memoryDatabase,
-  memoryLog,
-  openLog,
-  storeFromCalls,
-  type Store,
-} from '../../src/task/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
+import { memoryDatabase, openLog, storeFromCalls, type Store } from '../../src/task/store/index.ts';
 import { LAYERS } from '../layers.ts';
 import { verifies } from '../verifies.ts';
 import { all, Caller, serveAgent, shape, taskIdOf, textOf, wordOf, type Seen } from './support.ts';

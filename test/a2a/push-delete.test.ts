@@ -5,13 +5,8 @@ import { PushConfigs, type PushOptions } from '../../src/a2a/push/push-configs.t
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { settledWithin } from '../../src/stream/abort.ts';
-import {
-  memoryDatabase,
-  openLog,
-  type Bookmark,
-  type Claim,
-  type TaskLog,
-} from '../../src/task/index.ts';
+import { type Bookmark, type Claim, type TaskLog } from '../../src/task/index.ts';
+import { memoryDatabase, openLog } from '../../src/task/store/index.ts';
 import { Caller, httpServer } from './support.ts';
 
 interface Heard {

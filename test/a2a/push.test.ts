@@ -5,7 +5,7 @@ import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { sleep } from '../../src/stream/index.ts';
 import { untilAborted } from '../../src/stream/abort.ts';
-import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/index.ts';
+import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/store/index.ts';
 import { all, Caller, httpServer, taskIdOf } from './support.ts';
 
 interface Receiver extends AsyncDisposable {

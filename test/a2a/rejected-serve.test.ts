@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { serve } from '../../src/serve/index.ts';
 import { sleep } from '../../src/stream/index.ts';
-import { memoryDatabase, openLog } from '../../src/task/index.ts';
+import { memoryDatabase, openLog } from '../../src/task/store/index.ts';
 import { httpServer } from './support.ts';
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { connectA2A } from '../../src/a2a/index.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { serve, type Served } from '../../src/serve/index.ts';
-import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/index.ts';
+import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/store/index.ts';
 import { Caller, WAYS } from './support.ts';
 
 const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';

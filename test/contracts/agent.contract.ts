@@ -18,7 +18,9 @@ export interface AgentHarness {
   readonly tools?: () => Agent;
   /** Asks a person once, and ends well when it was answered. */
   readonly asking?: () => Agent;
-  /** Resolves when what the last agent used (a connection, a child) is free; rejects if it never is. */
+  /**
+   * Resolves when what the last agent used (a connection, a child) is free; rejects if it never is.
+   */
   readonly released?: () => Promise<void>;
   /** How long the agent may take to stop; the default of `normalizeAgent` if absent. */
   readonly graceMs?: number;

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentEvent, Seq } from '../../src/event/types.ts';
-import type { Claim, Store, TaskLog } from '../../src/task/index.ts';
+import type { Claim, TaskLog } from '../../src/task/index.ts';
+import type { Store } from '../../src/task/store/index.ts';
 import { taskReadsContract } from './task-reads.contract.ts';
 import {
   answer,
@@ -16,6 +17,7 @@ import {
 } from '../task/replica-world.ts';
 import { verifies } from '../verifies.ts';
 import { onAbort } from '../../src/stream/abort.ts';
+import { notesOf } from '../support/task/claim-notes.ts';
 
 /**
  * What every task log promises, written once. `open` gives an empty database; a test opens as many
@@ -299,7 +301,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
       test('of a claimed task leaves the end to its owner, who hears it', async () => {
         const claim = await claimed(log, 't');
         expect(await log.requestCancel('t')).toMatchObject({ canceling: true, state: 'submitted' });
-        const [note] = await collect(claim.notes, 1);
+        const [note] = await collect(notesOf(claim), 1);
         expect(note).toMatchObject({ type: 'cancel.requested', seq: 2 });
       });
 
@@ -502,7 +504,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           resume();
           await new Promise((resolve) => onAbort(claim.signal, resolve));
           expect(claim.signal.reason).toMatchObject({ code: 'fenced' });
-          expect(await collect(claim.notes)).toEqual([]);
+          expect(await collect(notesOf(claim))).toEqual([]);
         });
 
       test('hears a note that was written beside the claim itself', async () => {
@@ -511,7 +513,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           owner.submit(turn('a', 't'), { worker: 'A' }),
           owner.requestCancel('t'),
         ]);
-        const notes = await collect((claim as Claim).notes, 1);
+        const notes = await collect(notesOf(claim as Claim), 1);
         expect(notes).toMatchObject([{ type: 'cancel.requested' }]);
       });
 
@@ -530,7 +532,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           await new Promise((resolve) => setTimeout(resolve, 5));
         await log.submit(turn('a', 't'));
         await log.requestCancel('t');
-        const notes = await collect(claim.notes, 2);
+        const notes = await collect(notesOf(claim), 2);
         expect(notes.map((note) => note.type)).toEqual(['turn.submitted', 'cancel.requested']);
         expect(failures).toBeLessThan(0);
       });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentEvent, Seq, Snapshot } from '../../src/event/types.ts';
-import type { Store, TaskLog } from '../../src/task/index.ts';
+import type { TaskLog } from '../../src/task/index.ts';
+import type { Store } from '../../src/task/store/index.ts';
 import {
   claimed,
   collect,

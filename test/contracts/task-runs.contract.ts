@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe } from 'vitest';
-import type { RunnerOptions, Store } from '../../src/task/index.ts';
+import type { RunnerOptions } from '../../src/task/index.ts';
+import type { Store } from '../../src/task/store/index.ts';
 import { canceledRuns } from './task-runs/cancels.ts';
 import { mortalRuns } from './task-runs/crashes.ts';
 import { askingRuns } from './task-runs/questions.ts';

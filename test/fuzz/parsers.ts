@@ -5,7 +5,7 @@ import { COMMANDS } from '../../src/cli/command-table.ts';
 import { readArgs } from '../../src/cli/command.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { parseEvent } from '../../src/event/run/parse-event.ts';
-import { decodeEntry, encodeEntry } from '../../src/event/index.ts';
+import { decodeEntry, encodeEntry } from '../../src/event/entry-codec.ts';
 import { encodeFrame, FrameDecoder } from '../../src/grpc/frames.ts';
 import { infoOf, messagesOf } from '../../src/host/transcripts/transcript-files.ts';
 import { isObject } from '../../src/json.ts';

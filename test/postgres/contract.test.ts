@@ -1,6 +1,6 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
-import { STORE_METHODS, type Store, storeFromCalls } from '../../src/task/index.ts';
+import { STORE_METHODS, type Store, storeFromCalls } from '../../src/task/store/index.ts';
 import { postgresDatabase } from '../../src/task/postgres/postgres-log.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
 import { taskLogContract } from '../contracts/task-log.contract.ts';
@@ -28,7 +28,10 @@ suite('postgres contract', postgresMissing, () => {
     return postgresDatabase({ pool, pollMs: 500 });
   };
 
-  /** Writes on one replica, announcements and reads on another: nothing is known but by the database. */
+  /**
+   * Writes on one replica, announcements and reads on another: nothing is known but by the
+   * database.
+   */
   async function apart(): Promise<Store> {
     const [here, there] = [await open(), await postgresDatabase({ pool, pollMs: 500 })];
     return {

@@ -12,6 +12,7 @@ import { peer } from '../peers.ts';
 import { freePort, postgresMissing, startPostgres } from '../support/task/postgres.ts';
 import { claimed, collect, completed, say, started } from '../task/replica-world.ts';
 import { suite } from '../verifies.ts';
+import { notesOf } from '../support/task/claim-notes.ts';
 
 const nats = await peer('nats');
 const program = ['nats-server', '/usr/sbin/nats-server'].find(
@@ -67,7 +68,7 @@ suite('wake-ups over NATS', missing, () => {
       await one.append(claim, 1, [started]);
       const read = collect(other.read('t', 0));
       await other.requestCancel('t');
-      expect(await collect(claim.notes, 1)).toMatchObject([{ type: 'cancel.requested' }]);
+      expect(await collect(notesOf(claim), 1)).toMatchObject([{ type: 'cancel.requested' }]);
       await one.append(claim, 3, [{ type: 'run.finished', outcome: 'canceled', text: '' }]);
       expect(await read).toHaveLength(4);
 

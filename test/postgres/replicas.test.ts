@@ -18,7 +18,9 @@ suite('replicas on postgres', postgresMissing, () => {
   beforeAll(async () => void (server = await startPostgres()), 60_000);
   afterAll(() => server[Symbol.asyncDispose](), 60_000);
 
-  /** Times that a test can wait for; the claim lives for three heartbeats, as it does by default. */
+  /**
+   * Times that a test can wait for; the claim lives for three heartbeats, as it does by default.
+   */
   const QUICK = { heartbeatMs: 500, pollMs: 500, answerMs: 1000 };
 
   const options = (schema: string, port = server.port): ReplicaOptions => ({

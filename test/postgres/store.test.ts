@@ -1,13 +1,8 @@
 import { Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Turn } from '../../src/event/types.ts';
-import {
-  type Claim,
-  createRunner,
-  openLog,
-  type Store,
-  type TaskLog,
-} from '../../src/task/index.ts';
+import { type Claim, createRunner, type TaskLog } from '../../src/task/index.ts';
+import { openLog, type Store } from '../../src/task/store/index.ts';
 import {
   type PgClient,
   type PgPool,
@@ -275,7 +270,8 @@ suite('postgres store', postgresMissing, () => {
           const both = await atOnce(finish, cancel, round);
           const states = await Promise.all([one, other].map((log) => log.get(task)));
           expect(states[0]).toEqual(states[1]);
-          // Whoever came second was refused: a note is not written behind an end, nor an end over a note.
+          // Whoever came second was refused: a note is not written behind an end, nor an end over a
+          // note.
           const [finished, canceled] = both.map(({ status }) => status === 'fulfilled');
           expect(states[0]).toMatchObject(
             finished

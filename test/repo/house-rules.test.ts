@@ -47,7 +47,9 @@ test('every folder has its sentence in the layer table', () => {
 
 test('folders of one part import in one direction', () => {
   const within = (file: string, folder: string): boolean => file.startsWith(`${folder}/`);
+  // A door has no code of its own: it may re-export from every folder of its part.
   const wrong = sourceFiles()
+    .filter((file) => !file.endsWith('/index.ts'))
     .flatMap((file) => importsOf(file))
     .filter(({ file, target }) =>
       ONE_WAY.some(([from, to]) => within(file, from) && within(target ?? '', to)),

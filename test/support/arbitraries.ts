@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { DuolaneError } from '../../src/errors.ts';
-import { advance } from '../../src/event/fold/advance.ts';
-import { isFinal, nextTurn, recoverRun } from '../../src/event/index.ts';
+import { advance, nextTurn } from '../../src/event/fold/advance.ts';
+import { isFinal } from '../../src/event/index.ts';
+import { recoverRun } from '../../src/event/fold/recover-run.ts';
 import { RunStateMachine } from '../../src/event/run/run-state-machine.ts';
 import type {
   Agent,

@@ -1,6 +1,6 @@
 import { getActiveResourcesInfo } from 'node:process';
 import { expect } from 'vitest';
-import { memoryDatabase } from '../../src/task/index.ts';
+import { memoryDatabase } from '../../src/task/store/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { collect, say, shape, turn, World } from './replica-world.ts';
 import { verifies } from '../verifies.ts';

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { memoryDatabase, openLog, type TaskLog } from '../../src/task/index.ts';
+import { type TaskLog } from '../../src/task/index.ts';
+import { memoryDatabase, openLog } from '../../src/task/store/index.ts';
 import { encodeEvent } from '../../src/task/store/line-codec.ts';
 import { SqliteEngine } from '../../src/task/sqlite/engine.ts';
 import type { StoreMethods } from '../../src/task/store/store.ts';

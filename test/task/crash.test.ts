@@ -12,7 +12,10 @@ import { verifies } from '../verifies.ts';
 
 const child = fileURLToPath(new URL('../fixtures/task-crash.ts', import.meta.url));
 
-/** Lets a real process write until it has acknowledged so much, then kills it; gives the highest acknowledged place per task. */
+/**
+ * Lets a real process write until it has acknowledged so much, then kills it; gives the highest
+ * acknowledged place per task.
+ */
 async function writeAndKill(
   file: string,
   round: number,

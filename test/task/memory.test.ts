@@ -68,7 +68,9 @@ interface SmallServer {
   readonly lives: () => boolean;
 }
 
-/** A server with a heap of 64 MB whose agent says so many chunks. It is gone at the end of the test. */
+/**
+ * A server with a heap of 64 MB whose agent says so many chunks. It is gone at the end of the test.
+ */
 async function smallServer(chunks: number): Promise<SmallServer> {
   const folder = mkdtempSync(join(tmpdir(), 'duolane-test-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

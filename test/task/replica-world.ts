@@ -2,13 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DuolaneError } from '../../src/errors.ts';
 import { advance } from '../../src/event/index.ts';
 import type { Agent, AgentEvent, Entry, Logger, Snapshot, Turn } from '../../src/event/types.ts';
-import {
-  createRunner,
-  openLog,
-  type Runner,
-  type Store,
-  type TaskLog,
-} from '../../src/task/index.ts';
+import { createRunner, type Runner, type TaskLog } from '../../src/task/index.ts';
+import { openLog, type Store } from '../../src/task/store/index.ts';
 import type { Claim, LogOptions, RunnerOptions } from '../../src/task/index.ts';
 import { type StoreMethods, storeFromCalls } from '../../src/task/store/store.ts';
 

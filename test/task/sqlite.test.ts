@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
-import { type Claim, createRunner, openLog, sqliteLog } from '../../src/task/index.ts';
+import { type Claim, createRunner, sqliteLog } from '../../src/task/index.ts';
+import { openLog } from '../../src/task/store/index.ts';
 import { heapShare } from '../../src/task/text-budget.ts';
 import { encodeSnapshot } from '../../src/task/store/line-codec.ts';
 import { sqliteDatabase, sqliteThread } from '../../src/task/sqlite/sqlite-log.ts';
@@ -28,7 +29,9 @@ const turn = (task: string): Turn => ({
   parts: [{ text: 'hi' }],
 });
 
-/** As the version before wrote it: an entry a row, and turns that go with their task by themselves. */
+/**
+ * As the version before wrote it: an entry a row, and turns that go with their task by themselves.
+ */
 function toSchema3(file: string): void {
   const db = openDatabase(file);
   const rows = db.prepare('select task, seq, note, line from entries').all();

@@ -3,15 +3,13 @@ import { expect, test } from 'vitest';
 import { advance, checkLaws, isFinal } from '../../src/event/index.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import type { Entry, Logger, Snapshot, Turn } from '../../src/event/types.ts';
+import { createRunner, type Runner, type TaskLog } from '../../src/task/index.ts';
 import {
   memoryDatabase,
-  createRunner,
   STORE_METHODS,
-  type Runner,
   type Store,
   type StoreMethods,
-  type TaskLog,
-} from '../../src/task/index.ts';
+} from '../../src/task/store/index.ts';
 import { temporarySqlite } from './temporary-sqlite.ts';
 import {
   claimed,

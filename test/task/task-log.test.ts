@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { createRunner, memoryDatabase, openLog } from '../../src/task/index.ts';
+import { createRunner } from '../../src/task/index.ts';
+import { memoryDatabase, openLog } from '../../src/task/store/index.ts';
 import { taskLogContract } from '../contracts/task-log.contract.ts';
 import { taskRunsContract } from '../contracts/task-runs.contract.ts';
 import { temporarySqlite } from './temporary-sqlite.ts';

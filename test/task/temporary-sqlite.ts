@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sqliteDatabase, type Store } from '../../src/task/index.ts';
+import { sqliteDatabase, type Store } from '../../src/task/store/index.ts';
 
 /** A folder that is gone at the end of its scope. */
 export async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {

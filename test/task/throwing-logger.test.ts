@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { DuolaneError } from '../../src/errors.ts';
 import type { Logger } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
-import { createRunner, memoryDatabase, openLog, storeFromCalls } from '../../src/task/index.ts';
+import { createRunner } from '../../src/task/index.ts';
+import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/store/index.ts';
 import { turn } from './replica-world.ts';
 
 const fail = (): never => {

@@ -1,6 +1,11 @@
 import { MessageChannel } from 'node:worker_threads';
 import { DuolaneError } from '../../src/errors.ts';
-import { memoryDatabase, storeFromCalls, type Commit, type Store } from '../../src/task/index.ts';
+import {
+  memoryDatabase,
+  storeFromCalls,
+  type Commit,
+  type Store,
+} from '../../src/task/store/index.ts';
 
 interface Question {
   readonly id: number;

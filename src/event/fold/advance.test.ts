@@ -49,7 +49,8 @@ function fold(...events: TaskEvent[]): Snapshot {
   return all as Snapshot;
 }
 
-// Each entry copies the snapshot member by member: one that is forgotten there does not compile here, or is lost.
+// Each entry copies the snapshot member by member: one that is forgotten there does not compile
+// here, or is lost.
 test('a member that an entry does not change stays the same object', () => {
   const one = turn();
   const full: Required<Snapshot> = {

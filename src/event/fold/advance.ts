@@ -15,9 +15,9 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 /**
  * Folds one entry: returns the snapshot of the task after it. Stores, runner, server, replay and
  * doctor all use this one pure function. It throws `invalid` for an entry that breaks a rule, and
- * names the rule, and `closed` for an entry after the final one; the given snapshot does not change.
- * A snapshot is plain JSON (except for `bytes` parts), so a fold may stop, be stored and go on in
- * another process.
+ * names the rule, and `closed` for an entry after the final one; the given snapshot does not
+ * change. A snapshot is plain JSON (except for `bytes` parts), so a fold may stop, be stored and go
+ * on in another process.
  *
  * - turn.submitted: submitted. run.started: working.
  * - input.required: input-required or auth-required, until every question is answered.
@@ -58,7 +58,9 @@ export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot 
 const where = ({ task }: Snapshot, { seq, type }: Entry): string =>
   `entry ${seq} (${type}) of task ${task}`;
 
-/** Copies by member, always in this order: a spread of objects of many shapes costs ten times more. */
+/**
+ * Copies by member, always in this order: a spread of objects of many shapes costs ten times more.
+ */
 function copy(from: Snapshot): Draft {
   const draft: Draft = {
     task: from.task,
@@ -248,8 +250,8 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.state = ending(draft, entry.outcome);
 }
 
-// Drops the questions that neither the end names nor an open call waits for: the run that would take
-// their answers is over.
+// Drops the questions that neither the end names nor an open call waits for: the run that would
+// take their answers is over.
 function stillAsked(
   { pending, calls }: Draft,
   named: readonly InputRequest[],

@@ -4,8 +4,8 @@ type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 
 /**
  * Returns the artifacts after one more event, which replaces its artifact or, with `append`, adds
- * its parts. Appending costs the same however long the artifact is: the joined list of parts is made
- * when it is read first.
+ * its parts. Appending costs the same however long the artifact is: the joined list of parts is
+ * made when it is read first.
  */
 export function putArtifact(
   artifacts: readonly Artifact[],

@@ -33,7 +33,10 @@ const NAMED: Readonly<Record<string, number>> = {
   invalid_request: 400,
 };
 
-/** Maps a status, or the name that stands for it, to one of our codes; undefined if both are unknown. */
+/**
+ * Maps a status, or the name that stands for it, to one of our codes; undefined if both are
+ * unknown.
+ */
 export function codeOfModel(status: number | undefined, name: string): ErrorCode | undefined {
   const known = status ?? NAMED[name];
   return known === undefined ? undefined : codeOfStatus(known);
@@ -116,8 +119,8 @@ export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): Du
 }
 
 /**
- * Messages of the platform's fetch and sockets, matched from their start: a provider's message about
- * a "social network" or a "terminated contract" must not cause a retry.
+ * Messages of the platform's fetch and sockets, matched from their start: a provider's message
+ * about a "social network" or a "terminated contract" must not cause a retry.
  */
 const SOCKET_TROUBLE =
   /^(?:(?:TypeError: )?(?:terminated|fetch failed|failed to fetch|network ?error|premature close|load failed)\b|(?:client network )?socket (?:hang up|closed|disconnected|timeout)|connection error|other side closed|read ECONN)/i;

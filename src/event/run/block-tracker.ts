@@ -5,15 +5,17 @@ import type { AgentEvent } from '../types.ts';
 type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;
 type End = Extract<AgentEvent, { readonly type: 'text.end' | 'reasoning.end' }>;
 
-/** A longer block is closed and goes on as the next block, since its end must fit into one entry. */
+/**
+ * A longer block is closed and goes on as the next block, since its end must fit into one entry.
+ */
 const BLOCK_CHARS = 150_000;
 
 /** A block as the agent names it. It becomes several blocks if it was closed in between. */
 interface Source {
   readonly key: string;
   /**
-   * The text since the block was last closed, and the text before that. They are kept apart, so that
-   * a text in one block is the same string as the text of its end, and not a copy of it.
+   * The text since the block was last closed, and the text before that. They are kept apart, so
+   * that a text in one block is the same string as the text of its end, and not a copy of it.
    */
   last: string;
   before: string;

@@ -14,9 +14,9 @@ interface TrackedCall {
 }
 
 /**
- * Keeps law 4: every call that starts closes exactly once. A repeated event is dropped. A completion
- * without a call opens its call first. An id that is used again after its call has closed names a
- * new call, which gets its own id (`id#2`).
+ * Keeps law 4: every call that starts closes exactly once. A repeated event is dropped. A
+ * completion without a call opens its call first. An id that is used again after its call has
+ * closed names a new call, which gets its own id (`id#2`).
  */
 export class CallTracker {
   /** Open calls, by the id that the agent uses. */
@@ -37,7 +37,9 @@ export class CallTracker {
     return this.#open.get(given)?.callId ?? given;
   }
 
-  /** Whether the question is of a call whose arguments are incomplete, so its tool was not called. */
+  /**
+   * Whether the question is of a call whose arguments are incomplete, so its tool was not called.
+   */
   isUnmade({ id, callId: asker }: InputRequest): boolean {
     for (const { callId, partial } of this.#open.values())
       if (partial && (asker === callId || belongsTo(id, callId))) return true;
@@ -64,7 +66,9 @@ export class CallTracker {
     }
   }
 
-  /** Fails every open call. With `keep`, calls whose tool was called stay open while the task waits. */
+  /**
+   * Fails every open call. With `keep`, calls whose tool was called stay open while the task waits.
+   */
   closeAll(code: ErrorCode, keep = false): AgentEvent[] {
     const closing = [...this.#open].filter(([, call]) => call.partial || !keep);
     return closing.flatMap(([given, call]) => {

@@ -10,7 +10,9 @@ import { RunStateMachine } from './run-state-machine.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 
 export interface NormalizeOptions {
-  /** How long an agent may go on after its signal aborted, before it is abandoned; 250 by default. */
+  /**
+   * How long an agent may go on after its signal aborted, before it is abandoned; 250 by default.
+   */
   readonly graceMs?: number;
 }
 
@@ -21,15 +23,15 @@ export interface NormalizeOptions {
  * step is closed. The iterator never throws: an error of the agent becomes an outcome, and the text
  * of an `internal` error goes to `ctx.logger` only. When `ctx.signal` aborts, no further delta
  * passes. The run ends when the agent does, at the latest after `graceMs`, as the reason of the
- * signal says: `canceled` as canceled; `timeout` and others as failed; `suspended` as input-required
- * if a question is open, else without an end, since the log hands the run on; `fenced` without an
- * end. `ctx.ask` becomes one `input.required` for each question.
+ * signal says: `canceled` as canceled; `timeout` and others as failed; `suspended` as
+ * input-required if a question is open, else without an end, since the log hands the run on;
+ * `fenced` without an end. `ctx.ask` becomes one `input.required` for each question.
  *
- * The agent is pulled only when the reader pulls; questions and aborts pass meanwhile. A reader that
- * breaks out of the loop stops the agent: its signal aborts, its iterator is returned, and both are
- * awaited for at most `graceMs`. What an abandoned agent yields or throws later is ignored. Every
- * event fits into one entry (`truncateEvent`). `run.started` waits for the agent's first event, so
- * that it can carry the session id.
+ * The agent is pulled only when the reader pulls; questions and aborts pass meanwhile. A reader
+ * that breaks out of the loop stops the agent: its signal aborts, its iterator is returned, and
+ * both are awaited for at most `graceMs`. What an abandoned agent yields or throws later is
+ * ignored. Every event fits into one entry (`truncateEvent`). `run.started` waits for the agent's
+ * first event, so that it can carry the session id.
  *
  * @example
  * ```ts
@@ -184,8 +186,8 @@ class AgentDriver implements NormalizedRun {
   }
 
   // Calling the agent is inside the `try` too: an agent that throws before its first event, or that
-  // is not a generator, fails its run like one that throws later. `await` is used instead of `then`,
-  // since an agent may return a promise whose `then` was replaced.
+  // is not a generator, fails its run like one that throws later. `await` is used instead of
+  // `then`, since an agent may return a promise whose `then` was replaced.
   async #pull(): Promise<void> {
     this.#pulling = true;
     this.#pulls += 1;

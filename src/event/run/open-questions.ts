@@ -32,9 +32,9 @@ interface KnownQuestion {
 const MAX_QUESTIONS = 1000;
 
 /**
- * The questions of a run: those that are open, those of the run before, and the answers that are not
- * spent. An answer decides only the question that the person saw, also after a restart: a question
- * with other content never gets it.
+ * The questions of a run: those that are open, those of the run before, and the answers that are
+ * not spent. An answer decides only the question that the person saw, also after a restart: a
+ * question with other content never gets it.
  */
 export class OpenQuestions {
   readonly #open = new Map<string, OpenQuestion>();
@@ -100,9 +100,9 @@ export class OpenQuestions {
   }
 
   /**
-   * Opens the question, or joins the one that is open under its id. Without `onAnswer` the agent has
-   * yielded it. `isNew`: the log does not have it yet. Throws if other content is open under the id:
-   * one approval must not decide about something that the person was not shown.
+   * Opens the question, or joins the one that is open under its id. Without `onAnswer` the agent
+   * has yielded it. `isNew`: the log does not have it yet. Throws if other content is open under
+   * the id: one approval must not decide about something that the person was not shown.
    */
   open(
     request: InputRequest,
@@ -174,8 +174,8 @@ const otherContent = ({ id }: InputRequest, what: string): DuolaneError =>
   );
 
 /**
- * Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count.
- * Compares what the log stores, since it truncates a long question.
+ * Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not
+ * count. Compares what the log stores, since it truncates a long question.
  */
 const isSameQuestion = (one: InputRequest, other: InputRequest): boolean =>
   one === other || storedContent(one) === storedContent(other);

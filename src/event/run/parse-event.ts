@@ -36,7 +36,9 @@ const isKind = (value: unknown, kind: Kind): boolean =>
       ? isObject(value)
       : typeof value === kind;
 
-/** Parses what an agent yielded. Returns a sentence that says why it is not an event, if it is not. */
+/**
+ * Parses what an agent yielded. Returns a sentence that says why it is not an event, if it is not.
+ */
 export function parseEvent(value: unknown): AgentEvent | string {
   if (!isObject(value)) return `it yielded ${value === null ? 'null' : typeof value}, not an event`;
   const type = value['type'];

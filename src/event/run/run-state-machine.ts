@@ -36,9 +36,9 @@ const MAX_WARNINGS = 20;
 const SILENT: ReadonlySet<ErrorCode> = new Set(['fenced', 'closed', 'suspended']);
 
 /**
- * Turns what an agent yields, asks and throws into valid events: the nine laws as a pure machine. It
- * has no clock and awaits nothing; `normalizeAgent` drives it. An invalid event is dropped with a
- * warning, so that one mistake of an agent does not lose the run; only an end without a known
+ * Turns what an agent yields, asks and throws into valid events: the nine laws as a pure machine.
+ * It has no clock and awaits nothing; `normalizeAgent` drives it. An invalid event is dropped with
+ * a warning, so that one mistake of an agent does not lose the run; only an end without a known
  * outcome fails it.
  */
 export class RunStateMachine {
@@ -88,9 +88,9 @@ export class RunStateMachine {
   }
 
   /**
-   * Takes a question that the agent asked by `ask`, which passes `onAnswer`, or yielded as an event.
-   * Returns the question as the log has it, the answer if it is known, and the events to write: none
-   * if the log has the question already.
+   * Takes a question that the agent asked by `ask`, which passes `onAnswer`, or yielded as an
+   * event. Returns the question as the log has it, the answer if it is known, and the events to
+   * write: none if the log has the question already.
    */
   question(
     asked: InputRequest,
@@ -117,7 +117,9 @@ export class RunStateMachine {
     this.#questions.withdraw(id, onAnswer);
   }
 
-  /** Stops the run: from now on no delta passes, and the first `reason` decides how the run ends. */
+  /**
+   * Stops the run: from now on no delta passes, and the first `reason` decides how the run ends.
+   */
   stop(reason: DuolaneError): void {
     this.#stopped ??= reason;
   }
@@ -170,7 +172,9 @@ export class RunStateMachine {
     }
   }
 
-  /** The first event of an artifact begins it, even if it says `append`: there is nothing before. */
+  /**
+   * The first event of an artifact begins it, even if it says `append`: there is nothing before.
+   */
   #artifact(event: Of<'artifact'>): AgentEvent {
     const begun = this.#artifacts.has(event.artifactId);
     this.#artifacts.add(event.artifactId);
@@ -282,8 +286,8 @@ export class RunStateMachine {
     if (!isOutcome(outcome)) return fail('the agent ended without a known outcome');
     if (Array.isArray(own.pending))
       for (const request of own.pending) events.push(...this.#yieldQuestion(request));
-    // The run waits for a question that was yielded even if the agent has returned. It waits for one
-    // that was asked and not awaited only if the agent's end says that it waits.
+    // The run waits for a question that was yielded even if the agent has returned. It waits for
+    // one that was asked and not awaited only if the agent's end says that it waits.
     if (outcome === 'completed' || outcome === 'input-required') {
       const wait = this.#wait(({ yielded }) => yielded || outcome === 'input-required', own);
       if (wait) return [...events, ...wait];

@@ -16,25 +16,25 @@ async function claimOf(store: Store, task: string): Promise<ClaimRow> {
 
 test('a note that cannot be decoded ends its claim: it may be a cancel', async () => {
   const store = memoryDatabase();
-  const held = new ActiveClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const active = new ActiveClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
   const row = await claimOf(store, 't');
-  const claim = held.hold(row);
+  const claim = active.hold(row);
   const line = numberLine('{"type":"cancel.requested","v":2,"at":1}', 2);
-  const commit = { task: 't', epoch: row.epoch, held: true, head: 2, ended: false };
-  held.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
+  const commit = { task: 't', epoch: row.epoch, claimed: true, head: 2, ended: false };
+  active.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
   expect(claim.signal.reason).toMatchObject({ code: 'fenced' });
-  held.close();
+  active.close();
 });
 
 test('entries that are gone are not asked for without end', async () => {
   const store = memoryDatabase();
   let reads = 0;
   const read = async () => ((reads += 1), { rows: [], head: 9, ended: false });
-  const held = new ActiveClaims({ ...store, read }, { leaseMs: 1e6, heartbeatMs: 1e5 });
-  held.hold(await claimOf(store, 't'));
+  const active = new ActiveClaims({ ...store, read }, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  active.hold(await claimOf(store, 't'));
   for (let turns = 0; turns < 20; turns++) await macrotask();
   expect(reads).toBe(1);
-  held.close();
+  active.close();
 });
 
 test('a task that cannot be read does not keep the leases of the others from being extended', async () => {
@@ -43,40 +43,40 @@ test('a task that cannot be read does not keep the leases of the others from bei
     claims.map(({ task }) => ({ task, claim: 'held', head: 9 }));
   const read: Store['read'] = () => Promise.reject(new Error('damaged'));
   const shared = { ...store, exclusive: false, beat, read };
-  const held = new ActiveClaims(shared, { leaseMs: 40, heartbeatMs: 10 });
+  const active = new ActiveClaims(shared, { leaseMs: 40, heartbeatMs: 10 });
   const claims = [await claimOf(store, 'bad'), await claimOf(store, 'good')].map((row) =>
-    held.hold(row),
+    active.hold(row),
   );
   const start = performance.now();
-  while (performance.now() - start < 120) await held.beat();
+  while (performance.now() - start < 120) await active.beat();
   expect(claims.map(({ signal }) => signal.aborted)).toEqual([false, false]);
-  held.close();
+  active.close();
 });
 
 test('a claim that ends twice drops the tail of its task once, so readers keep theirs', async () => {
   const store = memoryDatabase();
-  const held = new ActiveClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const active = new ActiveClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
   const row = await claimOf(store, 't');
   let drops = 0;
-  held.hold(row, { head: row.snapshot.seq, drop: () => void drops++ });
+  active.hold(row, { head: row.snapshot.seq, drop: () => void drops++ });
   // The end of a run that another wrote, with a note that cannot be read here.
   const line = numberLine('{"type":"cancel.requested","v":2,"at":1}', 2);
-  const commit = { task: 't', epoch: row.epoch, held: false, head: 2, ended: true };
-  held.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
+  const commit = { task: 't', epoch: row.epoch, claimed: false, head: 2, ended: true };
+  active.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
   expect(drops).toBe(1);
-  held.close();
+  active.close();
 });
 
 test('a beat that the store never answers does not keep a claim that another may have', async () => {
   const store = memoryDatabase();
   const beat: Store['beat'] = () => new Promise(() => {});
   const shared = { ...store, exclusive: false, beat };
-  const held = new ActiveClaims(shared, { leaseMs: 20, heartbeatMs: 5 });
-  const { signal } = held.hold(await claimOf(store, 't'));
+  const active = new ActiveClaims(shared, { leaseMs: 20, heartbeatMs: 5 });
+  const { signal } = active.hold(await claimOf(store, 't'));
   await new Promise<void>((resolve) => void onAbort(signal, () => resolve()));
   expect(signal.reason).toMatchObject({
     code: 'fenced',
-    message: expect.stringContaining('the store has not answered') as string,
+    message: expect.stringContaining('no reply of the store') as string,
   });
-  held.close();
+  active.close();
 });

@@ -1,15 +1,14 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import { decodeEntry } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import type { Entry, Note, Seq, Snapshot } from '../../event/types.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
-import { Channel } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { ClaimRow, Commit, EntryRow, Store } from '../store/store.ts';
 import type { RetainedTail } from './live-tail.ts';
 import type { Claim } from '../types.ts';
 
-/** A claim of this process. Its signal and its channel of notes are created on first access. */
+/** A claim of this process. Its signal is created on first access. */
 class ActiveClaim extends Cancellation implements Claim {
   readonly task: string;
   readonly epoch: number;
@@ -22,7 +21,6 @@ class ActiveClaim extends Cancellation implements Claim {
   readonly tail: RetainedTail | undefined;
   #listener: ((note: Entry & Note) => void) | undefined;
   #waitingNotes: (Entry & Note)[] = [];
-  #notes: Channel<Entry & Note> | undefined;
 
   constructor({ task, epoch, snapshot }: ClaimRow, until: number, tail: RetainedTail | undefined) {
     super();
@@ -34,22 +32,14 @@ class ActiveClaim extends Cancellation implements Claim {
     this.tail = tail;
   }
 
-  get notes(): AsyncIterable<Entry & Note> {
-    if (this.#notes) return this.#notes;
-    const notes = (this.#notes = new Channel());
-    this.onNote((note) => {
-      if (!notes.ended) notes.offer(note);
-    });
-    if (this.over) notes.close();
-    return notes;
-  }
-
   onNote(listener: (note: Entry & Note) => void): void {
     this.#listener = listener;
     for (const note of this.#waitingNotes.splice(0)) listener(note);
   }
 
-  /** Passes on notes. Throws if one cannot be decoded; then neither it nor a later one is passed on. */
+  /**
+   * Passes on notes. Throws if one cannot be decoded; then neither it nor a later one is passed on.
+   */
   onRows(rows: readonly EntryRow[]): void {
     for (const row of rows) {
       if (row.seq <= this.notifiedSeq) continue;
@@ -68,7 +58,6 @@ class ActiveClaim extends Cancellation implements Claim {
     if (this.over) return;
     this.over = true;
     this.tail?.drop();
-    this.#notes?.close();
   }
 }
 
@@ -107,13 +96,13 @@ export class ActiveClaims {
     return mine;
   }
 
-  commit({ task, epoch, held, rows, head }: Commit): void {
+  commit({ task, epoch, claimed, rows, head }: Commit): void {
     const mine = this.#claims.get(task);
     // An older epoch is a commit from before this claim.
     if (!mine || epoch < mine.epoch) return;
     if (epoch > mine.epoch) return this.#end(mine, lost(task));
     this.#passOn(mine, rows);
-    if (!held) this.#end(mine);
+    if (!claimed) this.#end(mine);
     // A commit of another replica is announced without its rows.
     else if (head > mine.notifiedSeq) this.#catchUp(mine).catch(reportUnexpected);
   }
@@ -159,9 +148,9 @@ export class ActiveClaims {
   }
 
   /**
-   * Whether the leases are safe from a claim that this log makes now. After the process was stopped,
-   * or the event loop was blocked, they may have expired: they are renewed first, so that a runner
-   * does not take its own tasks.
+   * Whether the leases are safe from a claim that this log makes now. After the process was
+   * stopped, or the event loop was blocked, they may have expired: they are renewed first, so that
+   * a runner does not take its own tasks.
    */
   async areRenewed(): Promise<boolean> {
     const isLate = (): boolean => this.#claims.size > 0 && performance.now() > this.#lateAt;
@@ -183,7 +172,10 @@ export class ActiveClaims {
     for (const mine of this.#claims.values()) this.#end(mine, lost(mine.task));
   }
 
-  /** Reads notes that were not announced. Never rejects: after a failure the next heartbeat reads them. */
+  /**
+   * Reads notes that were not announced. Never rejects: after a failure the next heartbeat reads
+   * them.
+   */
   async #catchUp(mine: ActiveClaim): Promise<void> {
     while (!mine.over) {
       const { notifiedSeq: before } = mine;
@@ -224,4 +216,7 @@ const unreachable = (task: string, leaseMs: number): DuolaneError =>
   );
 
 const lost = (task: string): DuolaneError =>
-  new DuolaneError('fenced', `the claim of task "${task}" is lost: another runner has or may claim it`);
+  new DuolaneError(
+    'fenced',
+    `the claim of task "${task}" is lost: another runner has or may claim it`,
+  );

@@ -7,8 +7,8 @@ const MAX_PAUSE_MS = 5000;
 
 /**
  * Enforces cancels. If the claim holder of a run does not write the end in time, since it cannot
- * write or ignores the cancel, it is fenced and the end is written without it. The lease of a crashed
- * claim holder would expire much later.
+ * write or ignores the cancel, it is fenced and the end is written without it. The lease of a
+ * crashed claim holder would expire much later.
  */
 export class CancelDeadlines {
   readonly #store: Store;

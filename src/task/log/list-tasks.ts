@@ -9,7 +9,9 @@ const PAGE = 50;
 /** Complete tasks may be long, so this much is read at a time. */
 const PAGE_CHARS = 1 << 20;
 
-/** Lists the tasks that match, one list page at a time; `checkpoint` is the position after the last. */
+/**
+ * Lists the tasks that match, one list page at a time; `checkpoint` is the position after the last.
+ */
 export function listTasks(
   store: Store,
   { after, signal, outline = false, ...filter }: TaskQuery,

@@ -18,7 +18,7 @@ const row = (seq: Seq): EntryRow => ({
 const commit = (head: Seq, rows: readonly EntryRow[]): Commit => ({
   task: 't',
   epoch: 1,
-  held: true,
+  claimed: true,
   rows,
   head,
   ended: false,
@@ -126,7 +126,10 @@ test('what every reader has passed is not kept, and what one of them has not is'
   expect(store.reads).toBe(1);
 });
 
-/** One thing that happens to a task with readers: some entries more, somebody comes, or somebody reads or leaves. */
+/**
+ * One thing that happens to a task with readers: some entries more, somebody comes, or somebody
+ * reads or leaves.
+ */
 type Step =
   | { readonly do: 'commit'; readonly count: number; readonly rows: boolean }
   | { readonly do: 'come'; readonly behind: number }

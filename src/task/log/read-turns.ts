@@ -2,8 +2,9 @@
 const MIN_FETCHES = 8;
 
 /**
- * Limits how many readers read from the store at the same time. What is read is decoded, encoded and
- * written immediately, so a thousand readers that are behind would need that memory a thousand times.
+ * Limits how many readers read from the store at the same time. What is read is decoded, encoded
+ * and written immediately, so a thousand readers that are behind would need that memory a thousand
+ * times.
  */
 export class ReadTurns {
   #fetches = 0;

@@ -7,7 +7,9 @@ import type { LogHealth } from '../types.ts';
 /** A write that succeeded so recently proves that the store works, without a probe. */
 const FRESH_MS = 2000;
 
-/** Claims need their own rights and indexes in a database, so they may fail while writes succeed. */
+/**
+ * Claims need their own rights and indexes in a database, so they may fail while writes succeed.
+ */
 type Group = 'writes' | 'claims';
 
 interface GroupState {
@@ -23,8 +25,8 @@ interface GroupState {
 
 /**
  * Observes every write to a store. Logs the first failure and the recovery, once each, and knows
- * since when writes fail. Reads do not count: their caller gets the error, and one damaged task does
- * not make a store unhealthy.
+ * since when writes fail. Reads do not count: their caller gets the error, and one damaged task
+ * does not make a store unhealthy.
  */
 export class StoreHealth {
   /** The same store, observed. */
@@ -130,6 +132,8 @@ export class StoreHealth {
   }
 }
 
-/** Whether the database failed. Any other error is a refusal by the rules, as an intact store gives. */
+/**
+ * Whether the database failed. Any other error is a refusal by the rules, as an intact store gives.
+ */
 export const isTrouble = ({ code }: DuolaneError): boolean =>
   code === 'server' || code === 'network' || code === 'timeout' || code === 'internal';

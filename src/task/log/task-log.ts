@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { decodeEntry, isFinal } from '../../event/index.ts';
+import { isFinal } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { Abortable, Items } from '../../stream/types.ts';
@@ -34,9 +35,9 @@ const MAX_QUEUED = 10_000;
 const MAX_REPORTS = 1000;
 
 /**
- * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
- * as replicas do. Disposing ends readers and claims with `closed` and `fenced`, then closes the
- * store.
+ * Opens a `TaskLog` over a store: everything that is the same for every database. Several logs may
+ * share one store, as replicas do. Disposing ends readers with `closed` and claims with `fenced`,
+ * then closes the store.
  */
 export function openLog(store: Store, options: LogOptions = {}): TaskLog {
   return new Log(store, options);
@@ -52,8 +53,8 @@ class Log implements TaskLog {
   readonly #damaged = new Set<string>();
   readonly #health: StoreHealth;
   readonly #tails: LiveTails;
-  readonly #held: ActiveClaims;
-  readonly #takeovers: CancelDeadlines;
+  readonly #claimed: ActiveClaims;
+  readonly #cancelDeadlines: CancelDeadlines;
   readonly #wakes = new Set<() => void>();
   readonly #unlisten: () => void;
   readonly #poll: NodeJS.Timeout | undefined;
@@ -61,11 +62,11 @@ class Log implements TaskLog {
 
   constructor(given: Store, options: LogOptions) {
     const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
-    const { cancelTimeoutMs: takeoverMs = 10_000 } = options;
+    const { cancelTimeoutMs = 10_000 } = options;
     if (leaseMs <= heartbeatMs)
       throw new DuolaneError(
         'invalid',
-        `leaseMs (${leaseMs}) must be longer than heartbeatMs (${heartbeatMs}), or every claim is lost`,
+        `invalid leaseMs ${leaseMs}: expected more than heartbeatMs (${heartbeatMs}), since leases are renewed by heartbeats`,
       );
     this.#logger = safeLogger(options.logger, processWarnings);
     const health = new StoreHealth(given, this.#logger, 3 * pollMs);
@@ -76,20 +77,19 @@ class Log implements TaskLog {
     this.#leaseMs = leaseMs;
     this.#pollMs = pollMs;
     this.#tails = new LiveTails(store);
-    this.#held = new ActiveClaims(store, { leaseMs, heartbeatMs });
-    this.#takeovers = new CancelDeadlines(store, takeoverMs);
+    this.#claimed = new ActiveClaims(store, { leaseMs, heartbeatMs });
+    this.#cancelDeadlines = new CancelDeadlines(store, cancelTimeoutMs);
     const unlisten = [
       store.onCommit((commit) => this.#commit(commit)),
       store.onGap?.(() => {
-        this.#lookAgain().catch(reportUnexpected);
+        this.#readMissed().catch(reportUnexpected);
       }),
       store.onEvict?.((task) => this.#evicted(task)),
     ];
     this.#unlisten = () => unlisten.forEach((off) => off?.());
     if (store.replicas) this.replicas = store.replicas.bind(store);
-    // A poll that fails is made again; readers and claims do not end for it.
+    // A poll that fails is repeated by the next interval; readers and claims do not end for it.
     if (!store.announcesAll)
-      // Made again with the next interval.
       this.#poll = setInterval(() => void this.#tails.poll().catch(() => {}), pollMs);
   }
 
@@ -97,7 +97,7 @@ class Log implements TaskLog {
     turn: Turn,
     { worker }: { readonly worker?: string } = {},
   ): Promise<{ entry: Entry; claim?: Claim }> {
-    // A store that announces everything need not be asked what came after the claim.
+    // With a store that announces every commit, the claim need not read what came after it.
     const tail =
       worker !== undefined && this.#store.announcesAll ? this.#tails.keep(turn.task) : undefined;
     let claimed: Claim | undefined;
@@ -109,7 +109,7 @@ class Log implements TaskLog {
         maxQueued: this.#options.maxQueuedPerOwner ?? MAX_QUEUED,
         ...(worker !== undefined && { worker }),
       });
-      claimed = claim && this.#held.hold(claim, tail);
+      claimed = claim && this.#claimed.hold(claim, tail);
       return { entry: row.entry ?? decodeEntry(row.line), ...(claimed && { claim: claimed }) };
     } finally {
       if (!claimed) tail?.drop();
@@ -122,7 +122,7 @@ class Log implements TaskLog {
       ...(reason !== undefined && { reason }),
     });
     const snapshot = await this.#store.cancel(task, note);
-    if (!isFinal(snapshot.state)) this.#takeovers.watch(task, note);
+    if (!isFinal(snapshot.state)) this.#cancelDeadlines.watch(task, note);
     return snapshot;
   }
 
@@ -145,7 +145,7 @@ class Log implements TaskLog {
     for (let failures = 0; ;) {
       signal.throwIfAborted();
       this.#check();
-      // Counted from before the question, so that a commit beside it is not slept through.
+      // Listen before the claim is tried, so that a commit during it is not missed.
       let woken = false;
       const unsubscribe = this.#onWake(() => (woken = true), limited);
       const found = await this.#claim(worker, agents, limited?.names() ?? []).finally(unsubscribe);
@@ -156,13 +156,13 @@ class Log implements TaskLog {
       }
       failures = 0;
       if (found.claim) {
-        const claim = this.#held.hold(found.claim);
-        // If that fails, the lease runs out.
+        const claim = this.#claimed.hold(found.claim);
+        // If the release fails, the lease expires.
         if (signal.aborted) await this.release(claim).catch(() => {});
         else yield claim;
       } else if (!woken) {
         onIdle?.();
-        // A lease that began after the question ends unannounced, so there is always a next look.
+        // A lease that begins after this claim ends without an announcement, so look again in time.
         const ms = Math.min(found.retryInMs ?? this.#pollMs, this.#pollMs);
         await waitForWake((wake) => this.#onWake(wake, limited), signal, ms);
       }
@@ -174,22 +174,21 @@ class Log implements TaskLog {
     return () => unsubscribe.forEach((off) => off?.());
   }
 
-  /** Undefined when the store failed, which is reported: whether a task waits is then not known. */
+  /** Tries to claim a task. Undefined if the store failed, which is logged. */
   async #claim(
     worker: string,
     agents: readonly string[],
     except: readonly string[],
   ): Promise<Awaited<ReturnType<Store['claim']>> | undefined> {
-    if (!(await this.#held.areRenewed())) return undefined;
+    if (!(await this.#claimed.areRenewed())) return undefined;
     try {
       const found = await this.#store.claim(worker, agents, this.#leaseMs, except);
       for (const each of found.damaged ?? []) this.#reportDamage(each);
       return found;
     } catch (error) {
-      // Trouble of the database is reported where it is observed.
+      // `StoreHealth` reports failures of the database.
       const failure = DuolaneError.from(error);
-      if (!isTrouble(failure))
-        this.#logger.error('a task could not be claimed', { ...failure.toJSON() });
+      if (!isTrouble(failure)) this.#logger.error('cannot claim a task', { ...failure.toJSON() });
       return undefined;
     }
   }
@@ -208,8 +207,8 @@ class Log implements TaskLog {
   }
 
   async release(claim: Claim): Promise<void> {
-    // One that is over or lost has nothing to give back.
-    if (this.#held.drop(claim)) await this.#store.release(claim.task, claim.epoch);
+    // A claim that is over or lost has nothing to release.
+    if (this.#claimed.drop(claim)) await this.#store.release(claim.task, claim.epoch);
   }
 
   read(task: string, after: Seq, options: Abortable = {}): Reading {
@@ -256,7 +255,7 @@ class Log implements TaskLog {
       signal?.throwIfAborted();
       const tasks = await this.#store.ended(tasksEndedBefore);
       if (tasks.length === 0) break;
-      // Bytes first: a crash in between leaves a task to prune again, never bytes without a task.
+      // Bytes first: after a crash in between, the task is pruned again, and no bytes stay behind.
       for (const task of tasks) await this.#options.blobs?.removeTask(task);
       await this.#store.remove(tasks);
       count += tasks.length;
@@ -278,32 +277,32 @@ class Log implements TaskLog {
     clearInterval(this.#poll);
     this.#unlisten();
     this.#tails.close();
-    this.#held.close();
-    this.#takeovers.close();
+    this.#claimed.close();
+    this.#cancelDeadlines.close();
     this.#wake();
     await this.#store[Symbol.asyncDispose]();
   }
 
-  /** Commits may have been missed; a store that is given up ends whoever waits for it. */
-  async #lookAgain(): Promise<void> {
+  /** Reads what may have been missed. If the store was given up, ends its readers and claims. */
+  async #readMissed(): Promise<void> {
     try {
-      await this.#store.heads([]); // throws if there is no store any more
+      await this.#store.heads([]); // throws if the store was given up
       await this.#tails.poll();
-      await this.#held.beat();
+      await this.#claimed.beat();
       this.#wake();
     } catch (error) {
       const failure = DuolaneError.from(error);
       if (failure.retryable) return;
       this.#tails.close(failure);
-      this.#held.close();
+      this.#claimed.close();
     }
   }
 
-  /** Once for each task. */
+  /** Logs a damaged task once. */
   #reportDamage({ task, reason }: DamagedTask): void {
     if (this.#damaged.has(task) || this.#damaged.size >= MAX_REPORTS) return;
     this.#damaged.add(task);
-    this.#logger.error('a stored task cannot be read; lists and runners leave it out', {
+    this.#logger.error('cannot read a stored task; lists and runners skip it', {
       task,
       reason,
     });
@@ -312,14 +311,14 @@ class Log implements TaskLog {
   #evicted(task: string): void {
     this.#options.blobs?.removeTask(task).catch((error: unknown) => {
       const failure = DuolaneError.from(error).toJSON();
-      this.#logger.warn('the blobs of a deleted task could not be deleted', { task, ...failure });
+      this.#logger.warn('cannot delete the blobs of a deleted task', { task, ...failure });
     });
   }
 
   #commit(commit: Commit): void {
     this.#tails.commit(commit);
-    this.#held.commit(commit);
-    this.#takeovers.commit(commit);
+    this.#claimed.commit(commit);
+    this.#cancelDeadlines.commit(commit);
     if (commit.claimable) this.#wake();
   }
 
@@ -328,6 +327,6 @@ class Log implements TaskLog {
   }
 
   #check(): void {
-    if (this.#closed) throw new DuolaneError('closed', 'the log was closed');
+    if (this.#closed) throw new DuolaneError('closed', 'the log is closed; open a new one');
   }
 }

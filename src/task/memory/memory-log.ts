@@ -6,19 +6,21 @@ import { type Commit, callStoreMethod, type Store, storeFromCalls } from '../sto
 import type { LogOptions, TaskLog } from '../types.ts';
 
 export interface MemoryDatabaseOptions {
-  /** How many ended tasks are kept; beyond it the one that ended first is deleted, with its blobs. */
+  /**
+   * How many ended tasks are kept. Beyond it, the one that ended first is deleted with its blobs.
+   */
   readonly keepEnded?: number;
 }
 
-/** What several logs of one process can share, as replicas share a database. */
+/** Creates a store in memory that several logs of one process can share, as replicas do. */
 export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {}): Store {
   const evictListeners = new Set<(task: string) => void>();
-  const tables = new MemoryStorage(keepEnded, (task) => notifyAll(evictListeners, task));
-  const ledger = new StoreRules(tables);
+  const storage = new MemoryStorage(keepEnded, (task) => notifyAll(evictListeners, task));
+  const rules = new StoreRules(storage);
   const listeners = new Set<(commit: Commit) => void>();
   const calls = storeFromCalls(async (method, args) => {
-    const result = callStoreMethod(ledger, method, args);
-    for (const commit of ledger.takeCommits()) notifyAll(listeners, commit);
+    const result = callStoreMethod(rules, method, args);
+    for (const commit of rules.takeCommits()) notifyAll(listeners, commit);
     return result;
   });
   return {
@@ -38,11 +40,18 @@ export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {})
 }
 
 export interface MemoryLogOptions extends LogOptions, MemoryDatabaseOptions {
-  /** Shared with other logs; a fresh one by default. */
+  /** A store that other logs share; a new one by default. */
   readonly database?: Store;
 }
 
-/** A log that lives as long as its process: for development, tests and runs without a server. */
+/**
+ * Opens a log that lives as long as its process, for development, tests and runs without a server.
+ *
+ * @example
+ * ```ts
+ * await using log = memoryLog();
+ * ```
+ */
 export function memoryLog({ database, keepEnded, ...options }: MemoryLogOptions = {}): TaskLog {
   return openLog(database ?? memoryDatabase(keepEnded === undefined ? {} : { keepEnded }), options);
 }

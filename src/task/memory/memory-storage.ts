@@ -2,9 +2,9 @@ import { isFinal } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
 import { RunQueue } from '../store/run-queue.ts';
-import type { StorePage, PageRequest, ListPosition, EntryRow, TaskFilter } from '../store/store.ts';
+import type { StorePage, PageRequest, ListPosition, EntryRow } from '../store/store.ts';
 import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
-import type { Bookmark } from '../types.ts';
+import type { Bookmark, TaskFilter } from '../types.ts';
 
 interface Record extends ListPosition {
   head: TaskHead;
@@ -15,14 +15,16 @@ interface Record extends ListPosition {
   readonly marks: Map<string, Bookmark>;
 }
 
-/** Tables in maps. Beyond `keepEnded` ended tasks the one that ended first is forgotten. */
+/**
+ * A storage engine in maps. Beyond `keepEnded` ended tasks, the one that ended first is deleted.
+ */
 export class MemoryStorage implements StorageEngine {
   readonly #keepEnded: number;
   readonly #onEvict: (task: string) => void;
   readonly #tasks = new Map<string, Record>();
   readonly #turns = new Map<string, { readonly task: string; readonly seq: Seq }>();
   readonly #queue = new RunQueue();
-  /** In the order of their ends. */
+  /** In the order in which they ended. */
   readonly #ended = new Set<string>();
   #keys = 0;
 
@@ -92,9 +94,16 @@ export class MemoryStorage implements StorageEngine {
     return this.#queue.nextLease(agents);
   }
 
-  page({ after, limit, maxChars: _whole, outline: _none, ...filter }: PageRequest): StorePage {
+  // Everything is in memory, so neither the size of the list page nor its outline matters.
+  page({
+    after,
+    limit,
+    maxChars: _maxChars,
+    outline: _outline,
+    ...filter
+  }: PageRequest): StorePage {
     const found = this.#matching(filter)
-      .filter((place) => after === undefined || newestFirst(after, place) < 0)
+      .filter((record) => after === undefined || newestFirst(after, record) < 0)
       .toSorted(newestFirst)
       .slice(0, limit);
     return {
@@ -190,7 +199,7 @@ export class MemoryStorage implements StorageEngine {
   }
 }
 
-// Gap-free until a task is compacted, so the place is nearly always known without a search.
+// Numbers have no gaps until a task is compacted, so the index is nearly always known.
 function indexAfter(rows: readonly EntryRow[], after: Seq): number {
   if (rows[after - 1]?.seq === after) return after;
   let low = 0;

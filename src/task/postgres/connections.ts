@@ -1,8 +1,9 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
+import { withTimeout } from '../../stream/abort.ts';
 
 export type SqlRow = Readonly<Record<string, unknown>>;
 
-/** What we use of a client of the `pg` package. */
+/** The part of a client of the `pg` package that we use. */
 export interface PgClient {
   query(config: {
     readonly name?: string;
@@ -10,12 +11,12 @@ export interface PgClient {
     readonly values?: unknown[];
   }): Promise<{ readonly rows: SqlRow[] }>;
   on(event: 'notification' | 'error' | 'end', listener: (what?: object) => void): unknown;
-  /** Without it, a client that is given out anew for each use collects listeners. */
+  /** Without it, a client that the pool hands out again and again collects listeners. */
   off?(event: 'error', listener: (what?: object) => void): unknown;
   release(destroy?: boolean): void;
 }
 
-/** What we use of a `Pool` of the `pg` package. */
+/** The part of a `Pool` of the `pg` package that we use. */
 export interface PgPool {
   connect(): Promise<PgClient>;
   end(): Promise<void>;
@@ -31,9 +32,9 @@ export interface PgStatement {
 }
 
 /**
- * The connections of one replica: one that writes, kept as long as it works, and any of the pool to
- * read. A connection that fails or does not answer in time is thrown away, so nothing waits for a
- * database that is gone; whether the statement was done is then unknown.
+ * The connections of one replica: one that writes, kept as long as it works, and any of the pool
+ * for reads. A connection that fails or does not reply in time is destroyed, so that no call waits
+ * for a lost database; it is then unknown whether its statement was done.
  */
 export class PgConnections {
   readonly #pool: PgPool;
@@ -47,7 +48,7 @@ export class PgConnections {
     listenToPool(pool);
   }
 
-  /** On the connection that writes. One at a time: whoever calls it waits for the one before. */
+  /** Runs a statement on the connection that writes. The caller runs one at a time. */
   async write(
     statement: PgStatement,
     values: readonly unknown[] = [],
@@ -58,7 +59,7 @@ export class PgConnections {
       return await this.#ask(client, statement, values, answerMs);
     } catch (error) {
       if (this.#writer === client) this.#writer = undefined;
-      letGo(client, true);
+      release(client, true);
       throw error;
     }
   }
@@ -71,42 +72,42 @@ export class PgConnections {
       failed = false;
       return rows;
     } finally {
-      letGo(client, failed);
+      release(client, failed);
     }
   }
 
-  /** A connection of one's own; the caller gives it back with `letGo`. */
+  /** Takes a connection from the pool; the caller returns it with `release`. */
   async connect(): Promise<PgClient> {
     const connecting = this.#pool.connect();
     try {
-      const client = await inTime(connecting, this.#answerMs);
+      const client = await withTimeout(connecting, this.#answerMs, () => timeout(this.#answerMs));
       listenTo(client);
       return client;
     } catch (error) {
       connecting.then(
         (late) => late.release(true),
-        () => {}, // it has failed already, and its failure is thrown here
+        () => {}, // its failure is thrown below
       );
       throw failure(error);
     }
   }
 
   async close(): Promise<void> {
-    if (this.#writer) letGo(this.#writer, true);
+    if (this.#writer) release(this.#writer, true);
     this.#writer = undefined;
-    if (!this.#closed) leavePool(this.#pool);
+    if (!this.#closed) stopListening(this.#pool);
     this.#closed = true;
   }
 
-  // Everything it does goes by key. A plan that was made while the tables were small is kept for long,
-  // and must not read all of them once they are large.
+  // All its statements use keys. PostgreSQL keeps a plan that it made while the tables were small,
+  // and that plan must not scan them once they are large.
   async #openWriter(): Promise<PgClient> {
     const client = await this.connect();
     try {
       await this.#ask(client, { text: 'set enable_seqscan = off' }, [], this.#answerMs);
       return client;
     } catch (error) {
-      letGo(client, true);
+      release(client, true);
       throw error;
     }
   }
@@ -119,18 +120,18 @@ export class PgConnections {
   ): Promise<SqlRow[]> {
     try {
       const asked = client.query({ ...statement, values: [...values] });
-      return (await inTime(asked, answerMs)).rows;
+      return (await withTimeout(asked, answerMs, () => timeout(answerMs))).rows;
     } catch (error) {
       throw failure(error);
     }
   }
 }
 
-// A connection that breaks is noticed by the next query, an idle one is replaced by the pool; without a
-// listener either would end the process.
+// The next query notices a broken connection, and the pool replaces an idle one. Without a listener
+// either error would end the process.
 function ignoreError(): void {}
 
-/** How many logs use each pool: a pool has one listener of ours, not one for each log. */
+/** How many logs use each pool: a pool gets one listener of ours, not one for each log. */
 const pools = new WeakMap<PgPool, number>();
 
 function listenToPool(pool: PgPool): void {
@@ -139,13 +140,13 @@ function listenToPool(pool: PgPool): void {
   if (logs === 0) pool.on('error', ignoreError);
 }
 
-function leavePool(pool: PgPool): void {
+function stopListening(pool: PgPool): void {
   const logs = (pools.get(pool) ?? 1) - 1;
   pools.set(pool, logs);
   if (logs === 0) pool.off('error', ignoreError);
 }
 
-/** Clients that cannot be left, and have our listener for good. */
+/** Clients without `off`, which keep our listener. */
 const known = new WeakSet<PgClient>();
 
 function listenTo(client: PgClient): void {
@@ -154,33 +155,35 @@ function listenTo(client: PgClient): void {
   if (!client.off) known.add(client);
 }
 
-/** Gives a connection back to its pool, without our listener: other users of the pool have their own. */
-export function letGo(client: PgClient, destroy: boolean): void {
-  // One that is destroyed may still fail on its way out.
+/**
+ * Returns a connection to its pool, without our listener: other users of the pool have their own.
+ */
+export function release(client: PgClient, destroy: boolean): void {
+  // A destroyed connection may still fail while it closes.
   if (!destroy) client.off?.('error', ignoreError);
   client.release(destroy);
 }
 
-async function inTime<T>(promise: Promise<T>, ms: number): Promise<T> {
-  return await new Promise<T>((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-    promise.then(resolve, reject).finally(() => clearTimeout(late));
-  });
-}
+const timeout = (ms: number): Error => new Error(`timed out after ${ms} ms: no reply`);
 
-/** The five characters by which PostgreSQL names what it refused; undefined when it did not answer at all. */
+/** Returns the SQLSTATE of an error: five characters; undefined if PostgreSQL did not reply. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { readonly cause?: { readonly code?: unknown } }).cause?.code;
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
-// What PostgreSQL cannot hold in a text: a zero character, half a character.
+// What a PostgreSQL text cannot have: a zero character, or half of a surrogate pair.
 const UNFIT = new Set(['22021', '22P05']);
 
 function failure(error: unknown): DuolaneError {
-  const reason = error instanceof Error ? error.message || error.name : String(error);
+  // An error of several addresses (ECONNREFUSED) has a name and no message.
+  const reason = errorMessage(error) || String(error);
   const state = sqlState({ cause: error });
   if (state !== undefined && UNFIT.has(state))
-    return new DuolaneError('invalid', `PostgreSQL cannot store this: ${reason}`, { cause: error });
+    return new DuolaneError(
+      'invalid',
+      `PostgreSQL cannot store this text: ${reason}; it must be valid Unicode without zero characters`,
+      { cause: error },
+    );
   return new DuolaneError('server', `PostgreSQL failed: ${reason}`, { cause: error });
 }

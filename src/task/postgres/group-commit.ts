@@ -1,63 +1,70 @@
 import { DuolaneError } from '../../errors.ts';
-import { decodeEntry } from '../../event/index.ts';
-import { sleep } from '../../stream/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
+import { sleep } from '../../stream/abort.ts';
 import { numberLine } from '../store/line-codec.ts';
 import { isDamage } from '../store/page-builder.ts';
-import { type WriteRules, writeRules } from '../store/store-rules.ts';
+import { TaskRules } from '../store/task-rules.ts';
+import { decodeEntryRow, decodeWritten } from './row-decoders.ts';
 import { WriteBatch, type KnownTurn, type PreparedWrite, turnKey } from './write-batch.ts';
 import { type PgConnections, sqlState } from './connections.ts';
 import type { HeadCache, PgHead } from './head-cache.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
-import { type Commit, callStoreMethod, type StoreMethods } from '../store/store.ts';
+import type { AppendRequest, Commit, SubmitRequest } from '../store/store.ts';
 import { turnKeyOf, type TurnKey } from '../store/storage-engine.ts';
 
-export type GroupMethod = 'submit' | 'cancel' | 'append' | 'release';
-
-interface GroupedCall {
-  readonly method: GroupMethod;
-  readonly args: readonly unknown[];
+/** What a call is about. */
+export interface CallSubject {
   readonly task: string;
+  /** The key of a submitted turn. */
   readonly turn?: TurnKey | undefined;
-  /** Of a submit: whose task it would be, and how many of theirs may wait. */
+  /** Of a submit: the party of the task, and how many of its tasks may wait. */
   readonly party?: string | undefined;
   readonly maxQueued?: number | undefined;
   readonly bytes: number;
-  readonly resolve: (value: unknown) => void;
+}
+
+interface GroupedCall extends CallSubject {
+  /** Applies the rules. Returns what settles the caller once the commit is durable. */
+  readonly attempt: (rules: TaskRules) => () => void;
   readonly reject: (error: unknown) => void;
 }
 
-interface Tried {
+interface AttemptedCall {
   readonly call: GroupedCall;
-  readonly rests: ReadonlySet<string>;
+  /** The tasks that the decision depends on. */
+  readonly consulted: ReadonlySet<string>;
   readonly settle: () => void;
 }
 
-// Larger groups were slower for each event, not faster.
+// Larger groups were slower for each event.
 const MAX_CALLS = 128;
 const MAX_BYTES = 4 << 20;
 const MAX_ROUNDS = 20;
 /** How old a count of waiting tasks may be. */
 const COUNT_MS = 1000;
-/** A prepared plan is made for a few rows, and joins many of them pair by pair. */
+/** Larger writes are not prepared: a prepared plan is made for few rows, and joins many slowly. */
 const PREPARED_TASKS = 50;
 
-/** Two replicas made the same thing, or waited for each other: the loser looks again. */
+/** Two replicas created the same row, or waited for each other: the loser reads again. */
 const LOST_RACE = new Set(['23505', '40P01', '40001']);
 
 export interface GroupOptions {
-  /** Where PostgreSQL notifies; empty when another bus does. */
+  /** The channel that PostgreSQL notifies; empty when another bus does. */
   readonly channel: string;
   readonly sender: string;
-  /** What was committed, in order, before the calls resolve. `news`: what other replicas are to hear. */
-  readonly onCommits: (commits: readonly Commit[], news: readonly string[]) => void;
+  /**
+   * Called with the commits, in order, before their calls resolve, and the notices for replicas.
+   */
+  readonly onCommits: (commits: readonly Commit[], notices: readonly string[]) => void;
 }
 
 /**
- * Group commit for a whole process: what is called while a commit runs goes into the next, in one
- * statement. The rules are applied here, to tasks as they were last seen, and the statement compares:
- * a task that somebody else has written meanwhile is read again and its calls are decided anew. So
- * nothing is locked while we think, and a refusal always rests on what the database says.
+ * Group commit for a process: calls that are made during a commit go into the next one, as one
+ * statement. The rules are applied here, to tasks as they were last seen, and the statement
+ * compares revisions: a task that another replica has written meanwhile is read again, and its
+ * calls are decided again. So no row is locked while the rules run, and a refusal always depends on
+ * what the database has.
  */
 export class GroupCommit {
   readonly #connections: PgConnections;
@@ -76,14 +83,23 @@ export class GroupCommit {
     this.#options = options;
   }
 
-  call(method: GroupMethod, args: readonly unknown[]): Promise<unknown> {
+  /** Applies the rules to a task in the next commit. Settles when that is durable. */
+  call<T>(subject: CallSubject, apply: (rules: TaskRules) => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ method, args, ...subjectOf(method, args), resolve, reject });
+      const attempt = (rules: TaskRules): (() => void) => {
+        try {
+          const value = apply(rules);
+          return () => resolve(value);
+        } catch (error) {
+          return () => reject(error);
+        }
+      };
+      this.#queue.push({ ...subject, attempt, reject });
       this.#running ??= this.#run();
     });
   }
 
-  /** Runs it between two commits, alone on the connection that writes. */
+  /** Runs the work between two commits, alone on the connection that writes. */
   alone<T>(work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#between.push(() => work().then(resolve, reject));
@@ -91,13 +107,13 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves when everything that was called is done. */
+  /** Resolves when all calls are settled. */
   async idle(): Promise<void> {
     while (this.#running) await this.#running;
   }
 
   async #run(): Promise<void> {
-    // What is called in the same tick goes into the same commit.
+    // Calls of the same tick go into the same commit.
     await Promise.resolve();
     while (this.#queue.length > 0 || this.#between.length > 0) {
       await this.#between.shift()?.();
@@ -112,30 +128,34 @@ export class GroupCommit {
     const stop = this.#queue.findIndex(
       (call, index) => index === MAX_CALLS || (bytes += call.bytes) > MAX_BYTES,
     );
-    // One call may be larger than all of them should be.
+    // One call may be larger than the limit of all.
     return this.#queue.splice(0, stop === -1 ? this.#queue.length : Math.max(1, stop));
   }
 
   async #commit(calls: readonly GroupedCall[]): Promise<void> {
-    let left = calls;
+    let remaining = calls;
     try {
       let doubted: ReadonlySet<string> = new Set<string>();
-      for (let round = 0; left.length > 0; round++) {
+      for (let round = 0; remaining.length > 0; round++) {
         if (round === MAX_ROUNDS)
-          throw new DuolaneError('server', 'the tasks change faster than they can be written');
+          throw new DuolaneError(
+            'server',
+            `cannot write: other replicas changed the tasks in ${MAX_ROUNDS} attempts; try again`,
+          );
         if (round > 2) await sleep(Math.random() * 5 * round);
-        left = await this.#round(left, doubted);
-        doubted = new Set(left.map(({ task }) => task));
+        remaining = await this.#round(remaining, doubted);
+        doubted = new Set(remaining.map(({ task }) => task));
       }
     } catch (error) {
-      for (const { task } of left) this.#heads.forget(task);
-      // PostgreSQL refused one of them; alone, each of the others gets its own answer.
-      if (left.length > 1 && isRefusal(error)) for (const call of left) await this.#commit([call]);
-      else for (const { reject } of left) reject(error);
+      for (const { task } of remaining) this.#heads.forget(task);
+      // PostgreSQL refused one of them. Alone, each of the others gets its own result.
+      if (remaining.length > 1 && isRefusal(error))
+        for (const call of remaining) await this.#commit([call]);
+      else for (const { reject } of remaining) reject(error);
     }
   }
 
-  /** One attempt at all of them; gives back the calls that have to be decided anew. */
+  /** Attempts all calls once. Returns those that have to be decided again. */
   async #round(
     calls: readonly GroupedCall[],
     doubted: ReadonlySet<string>,
@@ -155,21 +175,25 @@ export class GroupCommit {
     const batch = new WriteBatch(heads, await this.#knownTurns(calls), (party) =>
       this.#queued(party),
     );
-    const rules = writeRules(batch);
-    const tried = calls.map((call) => attempt(rules, batch, call));
+    const rules = new TaskRules(batch);
+    const attempted = calls.map((call): AttemptedCall => {
+      batch.begin();
+      const settle = call.attempt(rules);
+      return { call, consulted: batch.consulted, settle };
+    });
     const done = await this.#write(batch, rules.takeCommits());
     if (!done) return calls;
-    // A call is answered when each task it rests on was read just now, or compared in this commit.
+    // A call settles if each task it depends on was read just now, or compared in this commit.
     const holds = (task: string): boolean => (batch.has(task) ? done.has(task) : stale.has(task));
     const again: GroupedCall[] = [];
-    for (const { call, rests, settle } of tried) {
-      if ([...rests].every(holds)) settle();
+    for (const { call, consulted, settle } of attempted) {
+      if ([...consulted].every(holds)) settle();
       else again.push(call);
     }
     return again;
   }
 
-  /** The tasks that were written; undefined if the whole commit lost a race. */
+  /** Writes the batch. Returns the tasks that were written; undefined if all of it lost a race. */
   async #write(batch: WriteBatch, commits: readonly Commit[]): Promise<Set<string> | undefined> {
     if (batch.size === 0) return new Set();
     const { channel, sender, onCommits } = this.#options;
@@ -178,11 +202,11 @@ export class GroupCommit {
       const { write } = this.#sql;
       const statement = batch.size > PREPARED_TASKS ? { text: write.text } : write;
       const [row] = await this.#connections.write(statement, prepared.values);
-      const done = this.#keep(prepared, row?.['done'] as readonly number[]);
-      const news = (row?.['news'] as readonly string[] | null) ?? [];
+      const { written, notices } = decodeWritten(row);
+      const done = this.#keep(prepared, written);
       onCommits(
         commits.filter(({ task }) => done.has(task)),
-        news,
+        notices,
       );
       return done;
     } catch (error) {
@@ -201,7 +225,10 @@ export class GroupCommit {
     return done;
   }
 
-  /** Up to a second old, and what was submitted here since: a limit on queues need not be exact. */
+  /**
+   * Counts the waiting tasks of parties. A count may be a second old, plus what was submitted here
+   * since: a limit on queues need not be exact.
+   */
   async #count(calls: readonly GroupedCall[]): Promise<void> {
     const now = performance.now();
     let most = 0;
@@ -232,44 +259,23 @@ export class GroupCommit {
     return new Map(
       rows.map((row) => {
         const key = keys[Number(row['n']) - 1] as TurnKey;
-        const seq = Number(row['seq']);
-        const entry = { seq, note: row['note'] === true, line: String(row['line']) };
-        return [turnKey(key), { task: String(row['task']), row: entry }];
+        return [turnKey(key), { task: String(row['task']), row: decodeEntryRow(row) }];
       }),
     );
   }
 }
 
-function attempt(rules: WriteRules, batch: WriteBatch, call: GroupedCall): Tried {
-  batch.begin();
-  let settle: () => void;
-  try {
-    const value: unknown = callStoreMethod(
-      rules as unknown as StoreMethods,
-      call.method,
-      call.args,
-    );
-    settle = () => call.resolve(value);
-  } catch (error) {
-    settle = () => call.reject(error);
-  }
-  return { call, rests: batch.consulted, settle };
-}
+/** The subject of an append. */
+export const appendSubject = ({ task, events }: AppendRequest): CallSubject => ({
+  task,
+  bytes: events.reduce((bytes, event) => bytes + event.length, 0),
+});
 
-/** Which task a call is about, and for a turn, by which key it is known. */
-function subjectOf(
-  method: GroupMethod,
-  [first]: readonly unknown[],
-): Pick<GroupedCall, 'task' | 'turn' | 'party' | 'maxQueued' | 'bytes'> {
-  if (method === 'append') {
-    const { task, events } = first as Parameters<StoreMethods['append']>[0];
-    return { task, bytes: events.reduce((bytes, event) => bytes + event.length, 0) };
-  }
-  if (method !== 'submit') return { task: String(first), bytes: 0 };
-  const { note, dedupe, maxQueued } = first as Parameters<StoreMethods['submit']>[0];
+/** The subject of a submit: its task, its party and the key of its turn. */
+export function submitSubject({ note, dedupe, maxQueued }: SubmitRequest): CallSubject {
   const entry = decodeEntry(numberLine(note, 1));
   if (entry.type !== 'turn.submitted')
-    throw new DuolaneError('invalid', `a ${entry.type} is no turn`);
+    throw new DuolaneError('invalid', `cannot submit a ${entry.type}: expected turn.submitted`);
   const { turn } = entry;
   return {
     task: turn.task,
@@ -280,6 +286,7 @@ function subjectOf(
   };
 }
 
-// The statement was refused, or a task is damaged; a server that is lost would meet every call alike.
+// Whether the statement was refused or a task is damaged. A lost server would fail every call
+// alike.
 const isRefusal = (error: unknown): boolean =>
   isDamage(error) || /^(?!57|08|53)/.test(sqlState(error) ?? '57');

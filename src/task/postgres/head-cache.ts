@@ -1,15 +1,16 @@
 import { DuolaneError } from '../../errors.ts';
 import { foldStored } from '../store/fold-stored.ts';
+import { decodeHeadRow, type HeadRow } from './row-decoders.ts';
 import type { SqlRow, PgStatement } from './connections.ts';
 import { heapShare, snapshotChars } from '../text-budget.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { TaskHead } from '../store/storage-engine.ts';
 
-/** A head as it was when its row had this `rev`. */
+/** A task head as it was when its row had this revision. */
 export interface PgHead extends TaskHead {
   readonly rev: number;
-  /** Of the snapshot that is stored, and of the entries that came after it. */
+  /** The size of the stored snapshot, and of the entries after it. */
   readonly savedBytes: number;
   readonly restBytes: number;
 }
@@ -22,12 +23,12 @@ export type RunStatement = (
 const HOT_TASKS = 2000;
 
 /**
- * Tasks as they were last seen here. Only ever a guess: another replica may have written since, so
- * whoever decides by one either compares its `rev` in the commit or asks for a fresh one.
+ * Tasks as they were last seen here. Another replica may have written since, so a caller that
+ * decides by a guess compares its `rev` in the commit, or reads a fresh head.
  */
 export class HeadCache {
   readonly #load: PgStatement;
-  // Bounded by its text too; a task beyond is read from the database again.
+  // Limited by text too. A task beyond the limit is read from the database again.
   readonly #hot = new LruCache<string, PgHead>(HOT_TASKS, {
     maxWeight: heapShare(),
     weigh: ({ snapshot }) => snapshotChars(snapshot),
@@ -41,11 +42,11 @@ export class HeadCache {
     return this.#hot.get(task);
   }
 
-  /** As they are now; what is known already is not sent again. Tasks that are not there are left out. */
+  /** Reads the heads as they are now, without the snapshots that are known. Omits missing tasks. */
   async fresh(tasks: readonly string[], ask: RunStatement): Promise<Map<string, PgHead>> {
     const known = tasks.map((task) => this.#hot.peek(task));
     const rows = await ask(this.#load, [tasks, known.map((head) => head?.rev ?? 0)]);
-    const byTask = new Map(rows.map((row) => [String(row['id']), row]));
+    const byTask = new Map(rows.map(decodeHeadRow).map((row) => [row.task, row]));
     const found = new Map<string, PgHead>();
     for (const [index, task] of tasks.entries()) {
       const row = byTask.get(task);
@@ -63,7 +64,7 @@ export class HeadCache {
     this.#hot.delete(task);
   }
 
-  /** A heartbeat went from this `rev` to the next and changed nothing else that is kept here. */
+  /** Takes a heartbeat, which went from this revision to the next and changed only the lease. */
   renewed(task: string, rev: number, leaseMs: number): void {
     const head = this.#hot.peek(task);
     if (head?.rev === rev - 1)
@@ -71,28 +72,19 @@ export class HeadCache {
   }
 }
 
-/** A row of the statement `load` or `claim`; without a snapshot in it, nothing has changed since `known`. */
-export function headOf(row: SqlRow, known?: PgHead): PgHead {
-  const leaseMs = Number(row['lease_ms'] ?? 0);
-  const worker = row['worker'];
-  const head = {
-    task: String(row['id']),
-    rev: Number(row['rev']),
-    epoch: Number(row['epoch']),
-    worker: typeof worker === 'string' ? worker : undefined,
-    leaseUntil: leaseMs > 0 ? steadyNow() + leaseMs : 0,
-  };
-  const line = row['line'];
-  if (typeof line !== 'string') {
-    if (known?.rev !== head.rev)
-      throw new DuolaneError(
-        'malformed',
-        `task ${head.task} has no snapshot; the store is damaged`,
-      );
+/** Folds the head of a row. Without a snapshot in it, nothing has changed since `known`. */
+export function headOf(
+  { task, rev, epoch, worker, leaseMs, line, rest }: HeadRow,
+  known?: PgHead,
+): PgHead {
+  const leaseUntil = leaseMs > 0 ? steadyNow() + leaseMs : 0;
+  const head = { task, rev, epoch, worker, leaseUntil };
+  if (line === undefined) {
+    if (known?.rev !== rev)
+      throw new DuolaneError('malformed', `task "${task}" has no snapshot; the store is damaged`);
     const { snapshot, savedBytes, restBytes } = known;
     return { ...head, snapshot, savedBytes, restBytes };
   }
-  const rest = row['rest'] as readonly string[];
   const snapshot = foldStored(line, rest);
   const restBytes = rest.reduce((bytes, entry) => bytes + entry.length, 0);
   return { ...head, snapshot, savedBytes: line.length, restBytes };

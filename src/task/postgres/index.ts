@@ -3,7 +3,7 @@ export {
   postgresDatabase,
   postgresLog,
   type WakeupBus,
-  type BusListener,
+  type WakeupListener,
   type NatsBusOptions,
   type NatsConnectionLike,
   type PgClient,

@@ -1,28 +1,28 @@
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { onAbort, sleep } from '../../stream/index.ts';
-import type { WakeupBus, BusListener } from './wakeup-bus.ts';
+import type { WakeupBus, WakeupListener } from './wakeup-bus.ts';
 import type { PgClient } from './connections.ts';
 
 export interface PgListenOptions {
-  /** A connection of its own, direct or in session mode: a pooler in between loses notifications. */
+  /** Opens a connection, direct or in session mode: a pooler in between loses notifications. */
   readonly connect: () => Promise<PgClient>;
   readonly channel: string;
-  /** How often the connection is asked whether it still stands. */
+  /** How often the connection is checked. */
   readonly checkMs: number;
 }
 
 const MAX_PAUSE_MS = 5000;
 
 /**
- * PostgreSQL's own LISTEN and NOTIFY. The log notifies in the statement that commits, so `publish`
- * has nothing to do.
+ * Creates a bus over LISTEN and NOTIFY of PostgreSQL. The statement that commits also notifies, so
+ * `publish` does nothing.
  */
 export function postgresBus({ connect, channel, checkMs }: PgListenOptions): WakeupBus {
   const closed = new AbortController();
   let running: Promise<void> | undefined;
 
-  // Resolves when the connection is gone, whether it said so or only does not answer any more.
-  const listen = async (client: PgClient, listener: BusListener): Promise<void> => {
+  // Resolves when the connection is lost: it ended, failed or does not reply.
+  const listen = async (client: PgClient, listener: WakeupListener): Promise<void> => {
     const gone = new AbortController();
     const { signal } = gone;
     const end = (): void => gone.abort();
@@ -46,7 +46,7 @@ export function postgresBus({ connect, channel, checkMs }: PgListenOptions): Wak
         await ask('select 1');
       }
     } catch {
-      // The next connection begins with a gap, which says all there is to say.
+      // The next connection begins with a gap, so nothing else need be reported.
     } finally {
       unlisten();
       gone.abort();
@@ -54,16 +54,16 @@ export function postgresBus({ connect, channel, checkMs }: PgListenOptions): Wak
     }
   };
 
-  const run = async (listener: BusListener): Promise<void> => {
+  const run = async (listener: WakeupListener): Promise<void> => {
     for (let tries = 0; !closed.signal.aborted; tries++) {
-      // Connecting is tried again after a pause; until then the log polls.
+      // After a failure, connect again after a pause; until then the log polls.
       const client = await connect().catch(() => undefined);
       if (client) {
         tries = 0;
         await listen(client, listener);
       }
       const pauseMs = Math.min(50 * 2 ** tries, MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
-      // An abort ends the wait; the loop looks at the signal.
+      // An abort ends the pause; the loop checks the signal.
       await sleep(pauseMs, closed.signal).catch(() => {});
     }
   };

@@ -1,6 +1,6 @@
 import type { WakeupBus } from './wakeup-bus.ts';
 
-/** What we use of a `NatsConnection` of the packages `@nats-io/transport-node` or `nats`. */
+/** The part of a `NatsConnection` (packages `@nats-io/transport-node` or `nats`) that we use. */
 export interface NatsConnectionLike {
   publish(subject: string, payload: string): void;
   subscribe(subject: string): AsyncIterable<{ string(): string }> & { unsubscribe(): void };
@@ -8,15 +8,17 @@ export interface NatsConnectionLike {
 }
 
 export interface NatsBusOptions {
-  /** Connected, and closed by whoever made it; let it reconnect for ever (`maxReconnectAttempts: -1`). */
+  /** A connection that the caller closes. Let it reconnect forever (`maxReconnectAttempts: -1`). */
   readonly connection: NatsConnectionLike;
-  /** All replicas of one log share a subject, and no other log does. */
+  /**
+   * The subject that all replicas of one log share, and no other log uses; `duolane` by default.
+   */
   readonly subject?: string;
 }
 
 /**
- * Wake-ups over NATS core, for more commits a second than NOTIFY carries. Nothing is stored there:
- * what is lost while NATS is away is found by looking.
+ * Creates a bus over NATS core, for more commits a second than NOTIFY carries. NATS stores nothing:
+ * a replica that misses a message finds the commit by polling.
  */
 export function natsBus({ connection, subject = 'duolane' }: NatsBusOptions): WakeupBus {
   let stop = (): void => {};
@@ -25,29 +27,29 @@ export function natsBus({ connection, subject = 'duolane' }: NatsBusOptions): Wa
       try {
         connection.publish(subject, text);
       } catch {
-        // Closed or draining: the others look for themselves.
+        // The connection is closed or draining: the other replicas poll.
       }
     },
     subscribe(listener) {
       const messages = connection.subscribe(subject);
-      let left = false;
-      const hear = async (): Promise<void> => {
+      let stopped = false;
+      const receive = async (): Promise<void> => {
         for await (const message of messages) listener.message(message.string());
       };
       const watch = async (): Promise<void> => {
         for await (const { type } of connection.status()) {
-          if (left) return;
+          if (stopped) return;
           if (type === 'reconnect') listener.gap();
         }
       };
       stop = () => {
-        left = true;
+        stopped = true;
         messages.unsubscribe();
       };
       listener.gap();
-      // Both end with the connection; from then on the log polls.
-      hear().catch(() => {});
-      // Ends with the connection; from then on the log polls.
+      // Both loops end with the connection; from then on the log polls.
+      receive().catch(() => {});
+      // See above.
       watch().catch(() => {});
     },
     async [Symbol.asyncDispose]() {

@@ -6,27 +6,31 @@ import { openPostgresStore } from './postgres-store.ts';
 import type { Store } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
 
-export type { WakeupBus, BusListener } from './wakeup-bus.ts';
+export type { WakeupBus, WakeupListener } from './wakeup-bus.ts';
 export { natsBus, type NatsBusOptions, type NatsConnectionLike } from './nats-bus.ts';
 export type { PgClient, PgPool, SqlRow } from './connections.ts';
 
 export interface PostgresOptions {
-  /** `postgres://user:password@host/database`; a pool is made for it and closed with the log. */
+  /** `postgres://user:password@host/database`. The log creates a pool for it, and closes it. */
   readonly connectionString?: string;
-  /** Instead of it, a `Pool` of the `pg` package, closed by whoever made it. The log keeps two of its connections. */
+  /**
+   * A `Pool` of the `pg` package instead, which the caller closes. The log keeps two connections.
+   */
   readonly pool?: PgPool;
-  /** Where the tables are; made if it is not there. Logs in different schemas know nothing of each other. */
+  /**
+   * The schema of the tables, created if it is missing; `duolane` by default. Schemas are separate.
+   */
   readonly schema?: string;
-  /** Connections of the pool that is made: one writes, one listens, the others read. */
+  /** The size of the created pool: one connection writes, one listens, the others read. */
   readonly connections?: number;
-  /** After so long without an answer a connection is given up and made anew. */
+  /** After so long without a reply, a connection is destroyed and replaced. */
   readonly answerMs?: number;
   /**
-   * How many runs of one owner, or of one tenant where tasks have no owner, all replicas may claim
+   * How many runs of one owner, or of one tenant for tasks without an owner, all replicas may claim
    * together. Runs that wait for a person do not count.
    */
   readonly maxRunsPerParty?: number;
-  /** Carries the wake-ups instead of LISTEN and NOTIFY; closed with the log. */
+  /** Carries the wake-ups instead of LISTEN and NOTIFY. The log closes it. */
   readonly bus?: WakeupBus;
 }
 
@@ -37,13 +41,18 @@ const ANSWER_MS = 5000;
 const LEAST_CONNECTIONS = 3;
 
 /**
- * A log in PostgreSQL 14 or later, shared by as many replicas as you like: each may submit, read,
- * cancel and run any task. Nothing that was acknowledged is lost; what is committed on one replica is
- * heard on the others within milliseconds, and within `pollMs` (5 s) if notifications do not come.
+ * Opens a log in PostgreSQL 14 or later, which any number of replicas share: each may submit, read,
+ * cancel and run any task. Nothing that was acknowledged is lost. A commit of one replica reaches
+ * the others within milliseconds, and within `pollMs` (5 s) if notifications are lost.
  *
- * A claim lives for three heartbeats. A replica that cannot reach the database keeps its runs for
- * as long as their claims live, with what they say held back in memory up to a limit, and then stops
- * them: another replica may have them by then. Needs the package `pg`.
+ * A claim lives for three heartbeats. A replica that cannot reach the database keeps its runs as
+ * long as their claims live, with their events in memory up to a limit, and then stops them:
+ * another replica may have claimed them. Needs the package `pg`.
+ *
+ * @example
+ * ```ts
+ * await using log = await postgresLog({ connectionString: 'postgres://localhost/app' });
+ * ```
  */
 export async function postgresLog(options: PostgresLogOptions): Promise<TaskLog> {
   const { heartbeatMs = HEARTBEAT_MS, leaseMs = 3 * heartbeatMs } = options;
@@ -51,7 +60,9 @@ export async function postgresLog(options: PostgresLogOptions): Promise<TaskLog>
   return openLog(store, { ...options, heartbeatMs, leaseMs });
 }
 
-/** The store of `postgresLog`, for several logs over one set of connections in one process. */
+/**
+ * Opens the store of `postgresLog`, for several logs over one set of connections in one process.
+ */
 export async function postgresDatabase(
   options: PostgresOptions & Pick<LogOptions, 'pollMs'>,
 ): Promise<Store> {
@@ -60,7 +71,7 @@ export async function postgresDatabase(
   if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema))
     throw new DuolaneError(
       'invalid',
-      `the schema ${JSON.stringify(schema)} must be up to 40 small letters, digits and underscores`,
+      `invalid schema ${JSON.stringify(schema)}: expected up to 40 lower-case letters, digits and underscores`,
     );
   const { pool, close } = await openPool(options);
   return openPostgresStore(pool, close, { schema, answerMs, pollMs, maxRunsPerParty, bus });
@@ -82,26 +93,29 @@ async function openPool({
     return { pool, close: async () => {} };
   }
   if (connectionString === undefined)
-    throw new DuolaneError('invalid', 'postgresLog() needs a connectionString or a pool');
+    throw new DuolaneError(
+      'invalid',
+      'missing option of postgresLog(): expected connectionString or pool',
+    );
   if (connections < LEAST_CONNECTIONS)
     throw new DuolaneError(
       'invalid',
-      `connections must be at least ${LEAST_CONNECTIONS}, got ${connections}`,
+      `invalid connections ${connections}: expected at least ${LEAST_CONNECTIONS}, since one writes and one listens`,
     );
   const pg = await import('pg').catch((cause: unknown) => {
-    throw new DuolaneError('unsupported', 'a PostgreSQL log needs the package pg: npm install pg', {
+    throw new DuolaneError('unsupported', 'postgresLog() needs the package pg: npm install pg', {
       cause,
     });
   });
   const made: PgPool & { end(): Promise<void> } = new pg.default.Pool({
     connectionString,
     max: connections,
-    // Else a connection that is never answered would keep its place in the pool.
+    // Otherwise a connection without a reply would keep its slot in the pool.
     connectionTimeoutMillis: answerMs,
     keepAlive: true,
     application_name: 'duolane',
   });
-  // Until its last connection has ended, not only as long as the log.
+  // The listener stays until the last connection has ended, which may be after the log is closed.
   made.on('error', () => {});
   return { pool: made, close: () => made.end() };
 }

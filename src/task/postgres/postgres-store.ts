@@ -5,17 +5,19 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { WakeupBus } from './wakeup-bus.ts';
 import { postgresBus } from './listen-notify-bus.ts';
 import { PgConnections, type PgPool } from './connections.ts';
-import { GroupCommit } from './group-commit.ts';
+import { appendSubject, type CallSubject, GroupCommit, submitSubject } from './group-commit.ts';
 import { headOf, HeadCache, type PgHead } from './head-cache.ts';
 import { ReadQueries } from './read-queries.ts';
 import { Suspects } from './expired-claims.ts';
 import { steadyNow } from '../steady-clock.ts';
+import { decodeBeat, decodeClaim, decodeHeadRow, decodeReplica } from './row-decoders.ts';
 import { migrate } from './schema.ts';
 import { type Sql, statements } from './sql.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { isDamage } from '../store/page-builder.ts';
 import type { Commit, DamagedTask, Store, StoreCalls } from '../store/store.ts';
-import type { ReplicaInfo, ReplicaTask } from '../types.ts';
+import type { TaskRules } from '../store/task-rules.ts';
+import type { ReplicaInfo } from '../types.ts';
 
 export interface PgStoreOptions {
   readonly schema: string;
@@ -27,12 +29,12 @@ export interface PgStoreOptions {
 
 const LOCKED_RETRY_MS = 50;
 const SHOWN_TASKS = 100;
-/** How often a replica with work to claim looks for claims whose owner is gone. */
+/** How often a replica with work to claim looks for claims whose holder is gone. */
 const SUSPECT_MS = 1000;
-/** Of so many parties it is known who was served longest ago. */
+/** For so many parties, the replica remembers in which order it served them. */
 const SERVED_PARTIES = 256;
 
-/** One replica's end of a PostgreSQL log. Opens with the tables made or brought up to date. */
+/** Opens one replica's store. Creates the tables, or brings them up to date. */
 export async function openPostgresStore(
   pool: PgPool,
   close: () => Promise<void>,
@@ -65,7 +67,7 @@ class PostgresStore implements Store {
   readonly #gapListeners = new Set<() => void>();
   readonly #workers = new Set<string>();
   readonly #suspects = new Suspects();
-  /** Parties that this replica has claimed for, the last one last. */
+  /** The parties that this replica has claimed for, the last one last. */
   #served: readonly string[] = [];
   readonly #presenceTimer: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
@@ -89,9 +91,9 @@ class PostgresStore implements Store {
     this.#group = new GroupCommit(connections, this.#sql, this.#heads, {
       channel: this.#channel,
       sender: this.#sender,
-      onCommits: (commits, news) => this.#committed(commits, news),
+      onCommits: (commits, notices) => this.#committed(commits, notices),
     });
-    this.#bus.subscribe({ message: (text) => this.#hear(text), gap: () => this.#gap() });
+    this.#bus.subscribe({ message: (text) => this.#onMessage(text), gap: () => this.#gap() });
     this.#presenceTimer = setInterval(() => {
       this.#present().catch(reportUnexpected);
     }, pollMs).unref();
@@ -108,32 +110,32 @@ class PostgresStore implements Store {
   }
 
   submit: StoreCalls['submit'] = async (request) => {
-    if (request.worker !== undefined) this.#meet(request.worker);
-    return (await this.#grouped('submit', [request])) as Awaited<ReturnType<StoreCalls['submit']>>;
+    if (request.worker !== undefined) this.#addWorker(request.worker);
+    return await this.#grouped(submitSubject(request), (rules) => rules.submit(request));
   };
 
-  cancel: StoreCalls['cancel'] = async (...args) =>
-    (await this.#grouped('cancel', args)) as Awaited<ReturnType<StoreCalls['cancel']>>;
+  cancel: StoreCalls['cancel'] = async (task, note, force) =>
+    this.#grouped({ task, bytes: 0 }, (rules) => rules.cancel(task, note, force));
 
   append: StoreCalls['append'] = async (request) =>
-    (await this.#grouped('append', [request])) as number;
+    this.#grouped(appendSubject(request), (rules) => rules.append(request));
 
-  release: StoreCalls['release'] = async (...args) => {
-    await this.#grouped('release', args);
-  };
+  release: StoreCalls['release'] = async (task, epoch) =>
+    this.#grouped({ task, bytes: 0 }, (rules) => rules.release(task, epoch));
 
   claim: StoreCalls['claim'] = async (worker, agents, leaseMs, except = []) => {
     const damaged: DamagedTask[] = [];
     for (;;) {
       const found = await this.#claim(worker, agents, leaseMs, except);
       if (!('reason' in found)) return damaged.length > 0 ? { ...found, damaged } : found;
-      // Its claim runs out unseen here, so a replica that can read it, such as a newer one, gets it.
+      // Its claim expires unnoticed here, so a replica that can read it, such as a newer one, gets
+      // it.
       this.#suspects.ignore(found.task);
       damaged.push(found);
     }
   };
 
-  /** The answer to `claim`; or a task that was claimed and cannot be read. */
+  /** Returns the result of `claim`, or a task that was claimed and cannot be read. */
   async #claim(
     worker: string,
     agents: readonly string[],
@@ -141,7 +143,7 @@ class PostgresStore implements Store {
     except: readonly string[],
   ): Promise<Awaited<ReturnType<StoreCalls['claim']>> | DamagedTask> {
     this.#check();
-    this.#meet(worker);
+    this.#addWorker(worker);
     if (!this.#suspects.isFresh(SUSPECT_MS, steadyNow())) await this.#look(agents, leaseMs);
     const dead = this.#suspects.dead(steadyNow());
     const [row] = await this.#connections.read(this.#sql.claim, [
@@ -157,29 +159,26 @@ class PostgresStore implements Store {
       dead.map(({ epoch }) => epoch),
       dead.map(({ leaseUntil }) => leaseUntil),
     ]);
-    if (row?.['id'] == null) {
-      // What is free but was not given is in another replica's hands at this moment.
-      if (Number(row?.['free']) > 0) return { retryInMs: LOCKED_RETRY_MS };
+    const { task: id, party, free, notices } = decodeClaim(row);
+    if (row === undefined || id === undefined) {
+      // Another replica is claiming the free tasks at this moment.
+      if (free > 0) return { retryInMs: LOCKED_RETRY_MS };
       await this.#look(agents, leaseMs);
       const retryInMs = this.#suspects.nextMs(steadyNow());
       return retryInMs === undefined ? {} : { retryInMs };
     }
-    const party = String(row['party']);
     this.#served = [...this.#served.filter((name) => name !== party), party].slice(-SERVED_PARTIES);
     let head: PgHead;
     try {
-      head = headOf({ ...row, worker, lease_ms: leaseMs });
+      head = headOf({ ...decodeHeadRow(row), worker, leaseMs });
     } catch (error) {
       if (!isDamage(error)) throw error;
-      return { task: row['id'] as string, reason: String(error) };
+      return { task: id, reason: String(error) };
     }
     this.#heads.keep(head.task, head);
     const { task, epoch, snapshot } = head;
-    const commit = { task, epoch, held: true, rows: [], head: snapshot.seq, ended: false };
-    this.#committed(
-      [{ ...commit, claimable: false }],
-      row['taken'] === true ? [String(row['news'])] : [],
-    );
+    const commit = { task, epoch, claimed: true, rows: [], head: snapshot.seq, ended: false };
+    this.#committed([{ ...commit, claimable: false }], notices);
     return { claim: { task, epoch, snapshot } };
   }
 
@@ -198,9 +197,9 @@ class PostgresStore implements Store {
       return tasks.map((task) => {
         const row = found.get(task);
         if (!row) return { task, claim: 'lost', head: 0 } as const;
-        if (row['rev'] !== null) this.#heads.renewed(task, Number(row['rev']), leaseMs);
-        const claim = row['same'] !== true ? 'lost' : row['held'] === true ? 'held' : 'over';
-        return { task, claim, head: Number(row['seq']) } as const;
+        const { claim, head, rev } = decodeBeat(row);
+        if (rev !== undefined) this.#heads.renewed(task, rev, leaseMs);
+        return { task, claim, head };
       });
     });
   };
@@ -224,7 +223,8 @@ class PostgresStore implements Store {
             after,
             JSON.stringify(data),
           ]);
-    if (found.length === 0) throw new DuolaneError('not_found', `there is no task ${task}`);
+    if (found.length === 0)
+      throw new DuolaneError('not_found', `task "${task}" not found; it may have been pruned`);
   };
 
   remove: StoreCalls['remove'] = async (tasks) => {
@@ -242,7 +242,7 @@ class PostgresStore implements Store {
     return count;
   };
 
-  // On the connection that writes. An update of no row is refused where the database is read-only.
+  // Runs on the connection that writes. A read-only database refuses even an update of no row.
   probe: StoreCalls['probe'] = async () => {
     await this.beat([], 1);
     if (this.#workers.size > 0) await this.#connections.read(this.#sql.present, this.#presence());
@@ -251,40 +251,31 @@ class PostgresStore implements Store {
   async replicas(): Promise<readonly ReplicaInfo[]> {
     this.#check();
     const rows = await this.#connections.read(this.#sql.replicas, [SHOWN_TASKS]);
-    return rows.map((row) => ({
-      worker: String(row['worker']),
-      host: String(row['host']),
-      pid: Number(row['pid']),
-      since: Number(row['since']),
-      beatAgeMs: Math.max(0, Number(row['beat_age_ms'])),
-      here: this.#workers.has(String(row['worker'])),
-      claims: Number(row['claims']),
-      tasks: (row['tasks'] as readonly string[]).map((text) => JSON.parse(text) as ReplicaTask),
-    }));
+    return rows.map((row) => {
+      const replica = decodeReplica(row);
+      return { ...replica, here: this.#workers.has(replica.worker) };
+    });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return (this.#closed ??= this.#close());
   }
 
-  /** What was called before is still done. */
+  /** Closes the store after the calls that were made before. */
   async #close(): Promise<void> {
     clearInterval(this.#presenceTimer);
     await this.#group.idle();
     if (this.#workers.size > 0)
-      // The rows of absent workers expire by themselves.
+      // The rows of absent workers expire.
       await this.#connections.read(this.#sql.absent, [[...this.#workers]]).catch(() => {});
     await this.#bus[Symbol.asyncDispose]();
     await this.#connections.close();
     await this.#closePool();
   }
 
-  async #grouped(
-    method: 'submit' | 'cancel' | 'append' | 'release',
-    args: readonly unknown[],
-  ): Promise<unknown> {
+  async #grouped<T>(subject: CallSubject, apply: (rules: TaskRules) => T): Promise<T> {
     this.#check();
-    return await this.#group.call(method, args);
+    return await this.#group.call(subject, apply);
   }
 
   #open(): ReadQueries {
@@ -293,45 +284,44 @@ class PostgresStore implements Store {
   }
 
   #check(): void {
-    if (this.#closed) throw new DuolaneError('closed', 'the log was closed');
+    if (this.#closed) throw new DuolaneError('closed', 'the log is closed; open a new one');
   }
 
-  #committed(commits: readonly Commit[], news: readonly string[]): void {
+  #committed(commits: readonly Commit[], notices: readonly string[]): void {
     for (const commit of commits) this.#announce(commit);
-    if (this.#channel === '') for (const text of news) this.#bus.publish(this.#sender + text);
+    if (this.#channel === '') for (const text of notices) this.#bus.publish(this.#sender + text);
   }
 
-  #hear(text: string): void {
-    // Our own commits were announced when they were made, with their rows.
+  #onMessage(text: string): void {
+    // The commits of this replica were announced with their rows when they were made.
     if (text.startsWith(this.#sender)) return;
     for (const line of text.split('\n').slice(1)) {
-      const news = parseCommitNotice(line);
-      if (news) this.#announce(news);
+      const commit = parseCommitNotice(line);
+      if (commit) this.#announce(commit);
       else this.#gap();
     }
   }
 
-  // With a limit per party, every run that ends may make room for another.
+  // With a limit for each party, every run that ends may make room for another task.
   #announce(commit: Commit): void {
-    const room = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.held;
-    const heard = room ? { ...commit, claimable: true } : commit;
-    notifyAll(this.#listeners, heard);
+    const hasRoom = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.claimed;
+    notifyAll(this.#listeners, hasRoom ? { ...commit, claimable: true } : commit);
   }
 
   #gap(): void {
     notifyAll(this.#gapListeners, undefined);
   }
 
-  #meet(worker: string): void {
+  #addWorker(worker: string): void {
     if (this.#workers.has(worker)) return;
     this.#workers.add(worker);
     this.#present().catch(reportUnexpected);
   }
 
-  // Only for those who watch; a claim does not depend on it.
+  // Only for the list of replicas; a claim does not depend on it.
   async #present(): Promise<void> {
     if (this.#workers.size === 0 || this.#closed) return;
-    // Written again with the next beat; until then the row is a little older.
+    // After a failure the next interval writes it again; until then the row is older.
     await this.#connections.read(this.#sql.present, this.#presence()).catch(() => {});
   }
 
@@ -340,23 +330,25 @@ class PostgresStore implements Store {
   }
 }
 
-/** Undefined for what cannot be read: somebody newer, or a name too long for a notification. */
+/**
+ * Parses a notice. Undefined if it cannot be read: a newer version sent it, or the id was too long.
+ */
 function parseCommitNotice(line: string): Commit | undefined {
   try {
-    const news: unknown = JSON.parse(line);
-    if (!Array.isArray(news)) return undefined;
-    const [task, epoch, held, head, ended, claimable] = news as unknown[];
+    const notice: unknown = JSON.parse(line);
+    if (!Array.isArray(notice)) return undefined;
+    const [task, epoch, claimed, head, ended, claimable] = notice as unknown[];
     return {
       task: String(task),
       epoch: Number(epoch),
-      held: held === true,
+      claimed: claimed === true,
       rows: [],
       head: Number(head),
       ended: ended === true,
       claimable: claimable === true,
     };
   } catch {
-    // A notice that cannot be read carries no data; the log polls.
+    // The caller treats it as a gap, and readers look again.
     return undefined;
   }
 }

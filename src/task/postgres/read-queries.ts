@@ -1,21 +1,20 @@
 import type { Snapshot } from '../../event/types.ts';
-import type { JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { compactableRows } from '../store/compaction.ts';
+import { compactableIn } from '../store/compaction.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
-import type { PgConnections, SqlRow } from './connections.ts';
+import type { PgConnections } from './connections.ts';
 import type { HeadCache } from './head-cache.ts';
 import type { Sql } from './sql.ts';
 import { decodeSnapshot } from '../store/line-codec.ts';
-import type {
-  PageRequest,
-  StorePage,
-  ListPosition,
-  ReadResult,
-  EntryRow,
-  TaskFilter,
-} from '../store/store.ts';
-import type { Bookmark } from '../types.ts';
+import {
+  decodeBookmark,
+  decodeEntryRow,
+  decodeHeadInfo,
+  decodeListedRow,
+  type ListedRow,
+} from './row-decoders.ts';
+import type { PageRequest, StorePage, ReadResult, EntryRow } from '../store/store.ts';
+import type { Bookmark, TaskFilter } from '../types.ts';
 
 const CHUNK_ROWS = 256;
 const CHUNK_BYTES = 1 << 20;
@@ -23,29 +22,20 @@ const MAX_READS = 200;
 const MAX_STATEMENTS = 3;
 const PRUNE_TASKS = 20;
 
-/** A task of a page, with its outline if that is asked for and as new as its snapshot. */
-interface Listed {
-  readonly task: string;
-  readonly place: ListPosition;
-  /** Of its snapshot. */
-  readonly size: number;
-  readonly outline?: string;
-}
-
-interface Read {
+interface QueuedRead {
   readonly task: string;
   readonly after: number;
   readonly resolve: (result: ReadResult | undefined) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Everything that only looks. It sees what is committed, whoever committed it. */
+/** The queries that only read. They see what is committed, by any replica. */
 export class ReadQueries {
   readonly #connections: PgConnections;
   readonly #sql: Sql;
   readonly #schema: string;
   readonly #heads: HeadCache;
-  readonly #queue: Read[] = [];
+  readonly #queue: QueuedRead[] = [];
   #statements = 0;
 
   constructor(connections: PgConnections, sql: Sql, schema: string, heads: HeadCache) {
@@ -55,7 +45,7 @@ export class ReadQueries {
     this.#heads = heads;
   }
 
-  /** One statement for all that is asked while others run. */
+  /** Reads entries. Calls that are made while other statements run share one statement. */
   read(task: string, after: number): Promise<ReadResult | undefined> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ task, after, resolve, reject });
@@ -67,11 +57,7 @@ export class ReadQueries {
     tasks: readonly string[],
   ): Promise<{ readonly task: string; readonly head: number; readonly ended: boolean }[]> {
     const rows = await this.#connections.read(this.#sql.heads, [tasks]);
-    return rows.map((row) => ({
-      task: String(row['id']),
-      head: Number(row['seq']),
-      ended: row['ended'] === true,
-    }));
+    return rows.map(decodeHeadInfo);
   }
 
   async get(task: string): Promise<Snapshot | undefined> {
@@ -96,35 +82,37 @@ export class ReadQueries {
         order by changed_at desc, key desc limit $${values.push(limit)}) as t
       left join ${this.#schema}.snapshots s on s.task = t.key
       order by t.changed_at desc, t.key desc`;
-    const found = (await this.#connections.read({ text }, values)).map(toListed);
+    const found = (await this.#connections.read({ text }, values)).map(decodeListedRow);
     const pages = new PageBuilder(maxChars);
     for (let at = 0; at < found.length;) {
-      // So many whole tasks at a time that they are not much more than the page takes.
-      const group: Listed[] = [];
+      // Read so many complete tasks at a time that they are not much more than the list page takes.
+      const group: ListedRow[] = [];
       for (let size = 0; at < found.length && size < (maxChars ?? Infinity); at++) {
-        const each = found[at] as Listed;
+        const each = found[at] as ListedRow;
         group.push(each);
         size += each.outline === undefined ? each.size : each.outline.length;
       }
-      const whole = group.filter((each) => each.outline === undefined);
-      const snapshots = await this.#eachSnapshot(whole.map(({ task }) => task));
-      for (const { task, place: there, outline: short } of group) {
+      const complete = group.filter((each) => each.outline === undefined);
+      const snapshots = await this.#eachSnapshot(complete.map(({ task }) => task));
+      for (const { task, position, outline: short } of group) {
         const read = (): Snapshot | undefined =>
           short === undefined ? snapshots.get(task)?.() : decodeSnapshot(short);
-        if (!pages.add(task, there, read)) return pages.page;
+        if (!pages.add(task, position, read)) return pages.page;
       }
     }
     return pages.page;
   }
 
-  /** By task, what gives its snapshot, or throws why it cannot be read. */
+  /**
+   * Returns for each task a function that returns its snapshot, or throws why it cannot be read.
+   */
   async #eachSnapshot(tasks: readonly string[]): Promise<Map<string, () => Snapshot>> {
     const all = new Map<string, () => Snapshot>();
     try {
       for (const snapshot of await this.#snapshots(tasks)) all.set(snapshot.task, () => snapshot);
     } catch (error) {
       if (!isDamage(error)) throw error;
-      // One of them; which one is found by reading each alone.
+      // One of them is damaged. Reading each alone finds out which one.
       const [task, ...more] = tasks;
       if (task !== undefined && more.length === 0)
         all.set(task, () => {
@@ -153,12 +141,7 @@ export class ReadQueries {
     const text = `select task, name, after, data from ${this.#schema}.bookmarks
       where (task, name) > ($1, $2) ${only} order by task, name limit $3`;
     const rows = await this.#connections.read({ text }, values);
-    return rows.map((row) => ({
-      task: String(row['task']),
-      name: String(row['name']),
-      after: Number(row['after']),
-      data: JSON.parse(String(row['data'])) as JsonObject,
-    }));
+    return rows.map(decodeBookmark);
   }
 
   async ended(before: number): Promise<string[]> {
@@ -166,7 +149,7 @@ export class ReadQueries {
     return rows.map((row) => String(row['id']));
   }
 
-  /** Of some tasks that ended before the time, the rows that they can do without. */
+  /** Yields some tasks that ended before the time, with the rows that compaction drops. */
   async *compactable(
     before: number,
   ): AsyncGenerator<{ readonly task: string; readonly rows: readonly number[] }, void> {
@@ -179,7 +162,7 @@ export class ReadQueries {
         if (more.length === 0) break;
         rows.push(...more);
       }
-      yield { task, rows: disposable(rows) };
+      yield { task, rows: compactableIn(rows) };
     }
   }
 
@@ -200,11 +183,11 @@ export class ReadQueries {
         this.#next();
       })
       .catch(reportUnexpected);
-    // What is beyond one statement uses the other slots.
+    // Reads beyond one statement use the other slots.
     this.#next();
   }
 
-  async #answer(reads: readonly Read[]): Promise<void> {
+  async #answer(reads: readonly QueuedRead[]): Promise<void> {
     try {
       const rows = await this.#connections.read(this.#sql.read, [
         reads.map(({ task }) => task),
@@ -221,7 +204,7 @@ export class ReadQueries {
           ended: row['ended'] === true,
         };
         results.set(n, result);
-        if (row['seq'] !== null) result.rows.push(toRow(row));
+        if (row['seq'] !== null) result.rows.push(decodeEntryRow(row));
       }
       for (const [index, { resolve }] of reads.entries()) resolve(results.get(index + 1));
     } catch (error) {
@@ -229,32 +212,6 @@ export class ReadQueries {
     }
   }
 }
-
-/** A task that cannot be read keeps its rows; others are still compacted. */
-function disposable(rows: readonly EntryRow[]): readonly number[] {
-  try {
-    return compactableRows(rows);
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    return [];
-  }
-}
-
-function toListed(row: SqlRow): Listed {
-  const outline = row['outline'];
-  return {
-    task: String(row['id']),
-    place: { changedAt: Number(row['changed_at']), key: Number(row['key']) },
-    size: Number(row['size'] ?? 0),
-    ...(typeof outline === 'string' && { outline }),
-  };
-}
-
-const toRow = (row: SqlRow): EntryRow => ({
-  seq: Number(row['seq']),
-  note: row['note'] === true,
-  line: String(row['line']),
-});
 
 function condition(filter: TaskFilter): { readonly where: string; readonly values: unknown[] } {
   const { agent, owner, tenant, context, state, changedAfter } = filter;

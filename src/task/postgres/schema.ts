@@ -3,14 +3,14 @@ import { sleep } from '../../stream/index.ts';
 import { type PgConnections, sqlState } from './connections.ts';
 
 /**
- * Each step brings a database from the version before it to its own; steps are never changed, only
- * added, and each leaves a schema with which the version before can still work, since replicas are
- * updated one by one.
+ * The migration steps. Each step brings a database from the version before it to its own; steps are
+ * never changed, only added. After each step the version before can still use the schema, since
+ * replicas are updated one by one.
  *
- * `rev` counts every change of a task's row and is what a writer compares; the state of a task
- * is in a row of its own, and none of the columns that an append changes is in an index, so that a
- * token rewrites a few bytes in place. No foreign keys: each would cost a look and a lock per event,
- * and one statement writes and deletes all that belongs together.
+ * `rev` counts every change of a task's row, and writers compare it. The snapshot of a task is in
+ * its own table, and no index has a column that an append changes, so that a token rewrites a few
+ * bytes in place. There are no foreign keys: each would cost a read and a lock for each event, and
+ * one statement writes and deletes everything that belongs together.
  */
 const STEPS: readonly string[] = [
   `create table tasks(
@@ -40,31 +40,33 @@ const STEPS: readonly string[] = [
    create table replicas(
      worker text primary key, host text not null, pid integer not null, since bigint not null,
      beat_at bigint not null);`,
-  // How long each claim lives, and what waits for a runner in the order of each party.
+  // How long each claim lives, and the tasks that wait for a runner in the order of each party.
   `alter table tasks add column lease_ms bigint not null default 0;
    create index tasks_wait on tasks(party, changed_at, key) where needs_run and worker is null;`,
-  // What lists show of a task, and the entry that it has folded last: a replica of the version before writes
-  // snapshots without it.
+  // What lists show of a task, and the last entry that it includes: a replica of the version before
+  // writes snapshots without it.
   `alter table snapshots add column outline text, add column outline_seq bigint;`,
 ];
 
-/** Long tables take long, and so does waiting for whoever works on them. */
+/** Migrating long tables takes long, and so does waiting for statements that use them. */
 const MIGRATION_MS = 600_000;
 
-/** What two replicas that create the same thing at the same moment run into; the second look finds it. */
+/**
+ * SQLSTATEs of two replicas that create the same thing at the same time; the second finds it done.
+ */
 const MADE_BY_ANOTHER = new Set(['23505', '42710', '42P06', '42P07', '40P01']);
 
 /**
- * Creates or updates the tables, safely from any number of replicas at once: whoever holds the lock
- * on `migrations` works, the others wait and find it done. The lock belongs to the transaction, so
- * it goes with a replica that dies. An up-to-date database is only looked at.
+ * Creates or updates the tables. Any number of replicas may call it at the same time: the one with
+ * the lock on `migrations` works, the others wait and find it done. The lock belongs to the
+ * transaction, so it is released when a replica crashes. An up-to-date database is only read.
  */
 export async function migrate(connections: PgConnections, schema: string): Promise<void> {
   const version = await versionOf(connections, schema);
   if (version > STEPS.length)
     throw new DuolaneError(
       'unsupported',
-      `the tables in ${schema} are of a newer Duolane (version ${version}, this one knows ${STEPS.length}); update this replica`,
+      `schema ${schema} has version ${version} of a newer Duolane: expected at most ${STEPS.length}; upgrade this replica`,
     );
   if (version === STEPS.length) return;
   if (version < 0) await create(connections, schema);
@@ -74,7 +76,7 @@ export async function migrate(connections: PgConnections, schema: string): Promi
         insert into migrations(version) values(${index + 1});
       end if;`,
   ).join('\n');
-  // One block is one transaction, whatever becomes of the connection.
+  // One block is one transaction, even if the connection breaks.
   const text = `do $migrate$ declare version integer; begin
       set local search_path to ${schema};
       lock table migrations in access exclusive mode;
@@ -84,7 +86,7 @@ export async function migrate(connections: PgConnections, schema: string): Promi
   await connections.write({ text }, [], MIGRATION_MS);
 }
 
-/** -1 when there is nothing yet. */
+/** Returns the version of the tables; -1 without tables. */
 async function versionOf(connections: PgConnections, schema: string): Promise<number> {
   const [found] = await connections.write({ text: 'select to_regclass($1) is not null as there' }, [
     `${schema}.migrations`,

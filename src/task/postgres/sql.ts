@@ -25,25 +25,27 @@ export type Sql = Readonly<
 >;
 
 /**
- * The database's own clock, which all replicas share, in Unix ms. It may be set while claims live, so
- * it measures only the first half of a lease (`lease_until`); for the second half (of `lease_ms`) a
- * replica that would take the claim must see it unchanged, by its own steady clock. A living owner
- * renews its claim meanwhile.
+ * The clock of the database, which all replicas share, in Unix ms. It may be set while claims live,
+ * so it measures only the first half of a lease (`lease_until`). For the second half (of
+ * `lease_ms`) a replica that would take the claim must see it unchanged, by its own steady clock: a
+ * live claim holder renews it meanwhile.
  */
 const NOW = `(extract(epoch from clock_timestamp()) * 1000)::bigint`;
 
-/** Rows of one task are locked in this order by everybody, so no two commits wait for each other. */
+/**
+ * Every statement locks rows of tasks in this order, so that no two commits wait for each other.
+ */
 const IN_ORDER = 'order by t.key for update of t';
 
-/** What a replica tells the others of a task: id, epoch, held, head, ended, claimable. */
+/** The notice about a task for other replicas: id, epoch, claimed, head, ended, claimable. */
 const NEWS = `case when octet_length(t.id) > 500 then '"*"' else
   json_build_array(t.id, t.epoch, t.worker is not null, t.seq, t.ended_at is not null,
     t.needs_run and t.worker is null)::text end`;
 
 export function statements(schema: string): Sql {
   const sql: Record<keyof Sql, string> = {
-    // Everything that waits, in one statement: one round trip, one commit, one wake-up. A task whose
-    // row is not at the `rev` that its writer knew is left out, and only that.
+    // Writes a group in one statement: one round trip, one commit, one wake-up. A task whose row is
+    // not at the `rev` that its writer knew is omitted, and only that task.
     write: `
       with want as (
         select * from unnest($3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
@@ -139,9 +141,10 @@ export function statements(schema: string): Sql {
         where t.key = s.key and s.same and s.held returning t.key, t.rev
       )
       select s.id, s.seq, s.same, s.held, k.rev from seen s left join kept k on k.key = s.key`,
-    // A claim whose owner is gone; else of each party the task that waits longest, then the party with
-    // the fewest runs, then the one that this replica served longest ago. The index is walked from
-    // party to party, so a party with a long queue costs no more than one with a short.
+    // Takes a claim whose holder is gone. Otherwise takes of each party the task that waits
+    // longest, then the party with the fewest runs, then the one that this replica served longest
+    // ago. It walks the index from party to party, so a party with a long queue costs no more than
+    // another.
     claim: `
       with recursive clock as materialized (select ${NOW} as now), parties(name) as (
         (select party from ${schema}.tasks where needs_run and worker is null order by party limit 1)
@@ -188,8 +191,8 @@ export function statements(schema: string): Sql {
           where $5::text <> '' and before is not null)
       from (select 1) as always left join claimed c on true
       left join ${schema}.snapshots s on s.task = c.key`,
-    // Claims whose owner may be gone: the lease has ended, or ends later than it can, since the clock
-    // of the database was set back. And when the next one ends.
+    // Returns the claims whose holder may be gone: the lease has ended, or ends later than it can,
+    // since the clock of the database was set back. Also returns when the next lease ends.
     suspects: `
       with clock as materialized (select ${NOW} as now), held as (
         select t.id, t.epoch, t.lease_until, t.lease_ms from ${schema}.tasks t

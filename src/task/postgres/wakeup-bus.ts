@@ -1,17 +1,17 @@
-/** What arrives over a bus. Neither may throw. */
-export interface BusListener {
+/** Receives the messages of a bus. Its methods must not throw. */
+export interface WakeupListener {
   message(text: string): void;
-  /** Messages may have been missed: called after every connect, the first one included. */
+  /** Called after every connect, including the first: messages may have been missed. */
   gap(): void;
 }
 
 /**
- * Carries wake-ups between replicas, never data: who hears one reads the log. So a bus may lose,
- * double and delay messages; replicas also look for themselves every few seconds.
+ * Carries wake-ups between replicas, never data: a replica that gets one reads the log. So a bus
+ * may lose, repeat and delay messages; replicas also poll every few seconds.
  */
 export interface WakeupBus extends AsyncDisposable {
-  /** Sends to every subscriber, this process included. Best effort: does not wait and does not throw. */
+  /** Sends to every subscriber, including this process. Does not wait and does not throw. */
   publish(text: string): void;
-  /** Begins to listen, and goes on through every loss of the connection until disposed. One listener. */
-  subscribe(listener: BusListener): void;
+  /** Listens until disposed, through every loss of the connection. Takes one listener. */
+  subscribe(listener: WakeupListener): void;
 }

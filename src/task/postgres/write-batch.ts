@@ -1,4 +1,5 @@
-import { isFinal, needsRun } from '../../event/index.ts';
+import { isFinal } from '../../event/index.ts';
+import { needsRun } from '../../event/fold/advance.ts';
 import type { Seq } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
@@ -9,7 +10,7 @@ import { steadyNow } from '../steady-clock.ts';
 import type { EntryRow } from '../store/store.ts';
 import type { TaskHead, TaskStorage, TurnKey } from '../store/storage-engine.ts';
 
-/** A turn that the database knows already, with its entry. */
+/** A turn that the database has already, with its entry. */
 export interface KnownTurn {
   readonly task: string;
   readonly row: EntryRow;
@@ -27,9 +28,11 @@ const SNAPSHOT_AFTER_BYTES = 64 * 1024;
 export const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
   JSON.stringify([owner, agent, messageId]);
 
-/** What a group of calls is about to write, as the rules see it: the heads it starts from and what they become. */
+/**
+ * The writes of a group of calls, as a storage for the rules: the heads at the start, and after.
+ */
 export class WriteBatch implements TaskStorage {
-  /** The tasks that the calls since `begin` have rested on. */
+  /** The tasks that the calls since `begin` depend on. */
   consulted: Set<string> = new Set();
   readonly queued: (party: string) => number;
   readonly #heads: ReadonlyMap<string, PgHead>;
@@ -55,7 +58,7 @@ export class WriteBatch implements TaskStorage {
     return this.#writes.has(task);
   }
 
-  /** A new call begins. */
+  /** Starts a new call. */
   begin(): void {
     this.consulted = new Set();
   }
@@ -83,7 +86,7 @@ export class WriteBatch implements TaskStorage {
     return remembered ?? (known && { task: known.task, seq: known.row.seq });
   }
 
-  /** Only ever asked for the entry of a turn that `turn` gave. */
+  /** Returns the entry of a turn that `turn` returned; the rules read nothing else. */
   rows(task: string, after: Seq): EntryRow[] {
     const written = this.#writes.get(task)?.rows.find((row) => row.seq === after + 1);
     const known = [...this.#known.values()].find(
@@ -98,7 +101,7 @@ export class WriteBatch implements TaskStorage {
     this.#writes.get(task)?.turns.push({ key, seq });
   }
 
-  /** The values of the statement `write`; `done` then turns their numbers into heads. */
+  /** Returns the values of the statement `write`, and what each task is afterwards. */
   prepare(channel: string, sender: string): PreparedWrite {
     const tasks: unknown[][] = Array.from({ length: 16 }, () => []);
     const entries: unknown[][] = Array.from({ length: 4 }, () => []);
@@ -122,7 +125,7 @@ export class WriteBatch implements TaskStorage {
 
 export interface PreparedWrite {
   readonly values: readonly unknown[];
-  /** What each written task is afterwards; the database counts them from 1. */
+  /** What each written task is afterwards. The statement numbers them from 1. */
   readonly heads: readonly PgHead[];
 }
 
@@ -133,8 +136,9 @@ function push(columns: unknown[][], values: readonly unknown[]): void {
 const sizeOf = (rows: readonly EntryRow[]): number =>
   rows.reduce((bytes, row) => bytes + row.line.length, 0);
 
-// A long run is folded again now and then, so that a task costs no more to load than about twice its
-// snapshot; the wait doubles with it, so that all snapshots together cost no more than the log.
+// A long run saves a snapshot now and then, so that loading a task costs at most about twice its
+// snapshot. The distance doubles with the snapshot, so that all snapshots cost no more than the
+// log.
 function snapshotToSave({ from, to, rows }: TaskWrite): string | undefined {
   const rest = (from?.restBytes ?? 0) + sizeOf(rows);
   const due = rest > Math.max(SNAPSHOT_AFTER_BYTES, 2 * (from?.savedBytes ?? 0));

@@ -158,8 +158,8 @@ export class AgentRun {
     };
   }
 
-  // A person may take any time: meanwhile the deadline is paused, and after `suspendAfterMs` the run
-  // is suspended.
+  // A person may take any time: meanwhile the deadline is paused, and after `suspendAfterMs` the
+  // run is suspended.
   readonly #onWaiting = (asks: boolean): void => {
     const isWaiting = asks && !this.#stop.aborted;
     if (isWaiting === this.#isWaiting) return;

@@ -50,7 +50,9 @@ const turn = (task: string): Turn => ({
   parts: [{ text: task }],
 });
 
-/** The log, whose claims come once `open` is settled: as if the store were slow to say who waits. */
+/**
+ * The log, whose claims come once `open` is settled: as if the store were slow to say who waits.
+ */
 const slowClaims = (log: TaskLog, open: Promise<void>): TaskLog =>
   new Proxy(log, {
     get(target, name): unknown {

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
-import { isFinal, nextTurn, recoverRun } from '../../event/index.ts';
+import { isFinal } from '../../event/index.ts';
+import { nextTurn } from '../../event/fold/advance.ts';
+import { recoverRun } from '../../event/fold/recover-run.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
@@ -30,8 +32,8 @@ const MAX_PAUSE_MS = 5000;
 const MAX_GIVEN_UP = 1000;
 
 /**
- * Creates a runner: it runs agents on the tasks of a log. It claims tasks while it has room, ends or
- * resumes the runs that another claim holder abandoned, and writes each run through its claim. A
+ * Creates a runner: it runs agents on the tasks of a log. It claims tasks while it has room, ends
+ * or resumes the runs that another claim holder abandoned, and writes each run through its claim. A
  * task outlives every connection: only `requestCancel` cancels it. Disposing the runner does not
  * close the log.
  *
@@ -39,8 +41,8 @@ const MAX_GIVEN_UP = 1000;
  * ```ts
  * await using log = memoryLog();
  * await using runner = createRunner({ log, agents: { echo } });
- * const turn = { agent: 'echo', task: 't1', context: 'c1', messageId: 'm1', parts: [{ text: 'Hi' }] };
- * await runner.submit(turn);
+ * const turn = { agent: 'echo', task: 't1', context: 'c1', messageId: 'm1' };
+ * await runner.submit({ ...turn, parts: [{ text: 'Hi' }] });
  * for await (const entry of log.read('t1', 0)) console.log(entry.type);
  * ```
  */

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, rebaseEvents, isFinal, recoverRun } from '../../event/index.ts';
+import { advance, isFinal } from '../../event/index.ts';
+import { rebaseEvents, recoverRun } from '../../event/fold/recover-run.ts';
 import type { AgentEvent, Entry, Note, Snapshot } from '../../event/types.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { sleep } from '../../stream/index.ts';

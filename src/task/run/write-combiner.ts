@@ -6,10 +6,10 @@ const MAX_JOINED_CHARS = 32 * 1024;
 
 /**
  * Combines events into batches: one batch is being written, and what arrives meanwhile is the next,
- * with deltas of a block joined. The first event after a pause waits for the end of this turn of the
- * event loop, so that events which an agent yields together are one commit. So a fast store gets an
- * entry for each token and a busy one gets longer entries, without a timer. A full batch makes
- * `push` wait, and so the agent.
+ * with deltas of a block joined. The first event after a pause waits for the end of this turn of
+ * the event loop, so that events which an agent yields together are one commit. So a fast store
+ * gets an entry for each token and a busy one gets longer entries, without a timer. A full batch
+ * makes `push` wait, and so the agent.
  */
 export class WriteCombiner {
   readonly #put: (events: readonly AgentEvent[]) => Promise<void>;
@@ -30,7 +30,7 @@ export class WriteCombiner {
     this.#onFailure = onFailure;
   }
 
-  /** Takes the event. Returns a promise that resolves when there is room, if there is none now. */
+  /** Takes the event. If the batch is full, returns a promise that resolves when there is room. */
   push(event: AgentEvent): Promise<void> | undefined {
     this.#check();
     this.#add(event);

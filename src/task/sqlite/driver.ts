@@ -22,7 +22,9 @@ export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 
 type DatabaseClass = new (file: string, options?: { readonly readOnly?: boolean }) => Database;
 
-/** Opens a file with the built-in module (Node 22.13 and later), or with a package of the same API. */
+/**
+ * Opens a file with the built-in module (Node 22.13 and later), or with a package of the same API.
+ */
 export function openDatabase(
   file: string,
   options: { readonly readOnly?: boolean } = {},

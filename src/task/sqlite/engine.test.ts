@@ -51,7 +51,7 @@ describe('sqlite engine', () => {
     const { replies, commits } = outcome(
       engine.run([{ id: 1, method: 'get', args: ['t'] }, submit(2, 't')]),
     );
-    expect(commits).toMatchObject([{ task: 't', head: 1, held: true }]);
+    expect(commits).toMatchObject([{ task: 't', head: 1, claimed: true }]);
     expect(replies.find(({ id }) => id === 1)).toMatchObject({ value: { task: 't' } });
   });
 

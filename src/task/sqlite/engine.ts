@@ -17,7 +17,10 @@ export class SqliteEngine {
   readonly #rules: StoreRules;
   readonly #begin: SqliteStatement;
   readonly #commit: SqliteStatement;
-  /** The limit for all replies to the reads of a message: a small request may have a reply of megabytes. */
+  /**
+   * The limit for all replies to the reads of a message: a small request may have a reply of
+   * megabytes.
+   */
   readonly #maxAnswerChars = heapShare() / 4;
 
   /**

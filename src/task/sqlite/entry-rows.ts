@@ -6,9 +6,9 @@ import type { EntryRow } from '../store/store.ts';
 const MAX_ROW_CHARS = 64 * 1024;
 
 /**
- * The entries of all tasks, by the keys of the tasks. Entries that are appended together are one row,
- * with the number of the first entry and a line for each: most of the cost of an entry is its row. A
- * line is JSON and has no line break in it.
+ * The entries of all tasks, by the keys of the tasks. Entries that are appended together are one
+ * row, with the number of the first entry and a line for each: most of the cost of an entry is its
+ * row. A line is JSON and has no line break in it.
  */
 export class EntryRows {
   readonly #insert: SqliteStatement;
@@ -67,7 +67,9 @@ export class EntryRows {
     for (const row of this.#notes.iterate(key)) yield* entriesOf(row);
   }
 
-  /** Deletes entries. The remaining lines of their rows become single rows, since they have gaps. */
+  /**
+   * Deletes entries. The remaining lines of their rows become single rows, since they have gaps.
+   */
   delete(key: number, seqs: readonly Seq[]): void {
     const gone = new Set(seqs);
     for (const seq of gone) {

@@ -20,7 +20,7 @@ export function lockFile(file: string): Database {
     if (!isBusy(error)) throw unopened(file, error);
     throw new DuolaneError(
       'conflict',
-      `cannot open ${file}: ${holderOf(file)} has it open; stop that process, or use another file`,
+      `cannot open ${file}: it is in use by ${holderOf(file)}; stop that process, or use another file`,
       { cause: error },
     );
   }
@@ -29,7 +29,8 @@ export function lockFile(file: string): Database {
 function openBeside(file: string): Database {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    // SQLite would make new files readable for all users; -wal and -shm get the mode of the database.
+    // SQLite would make new files readable for all users; -wal and -shm get the mode of the
+    // database.
     for (const each of [file, `${file}-lock`]) closeSync(openSync(each, 'a', 0o600));
     return openDatabase(`${file}-lock`);
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { SqliteValue } from './driver.ts';
-import type { TaskFilter } from '../store/store.ts';
+import type { TaskFilter } from '../types.ts';
 
 /** Converts a filter of tasks to an SQL condition and its values. */
 export function condition(filter: TaskFilter): {

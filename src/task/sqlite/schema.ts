@@ -49,21 +49,21 @@ const STEPS: readonly string[] = [
    insert into new_turns select owner, agent, message_id, task, seq from turns;
    drop table turns;
    alter table new_turns rename to turns;`,
-  // What lists show of a task, so that they need not read its text and artifacts. Older tasks get it
-  // when they change.
+  // What lists show of a task, so that they need not read its text and artifacts. Older tasks get
+  // it when they change.
   `create table outlines(
      task integer primary key references tasks(key) on delete cascade, line text not null);`,
 ];
 
 /**
- * Prepares the database. WAL with an fsync for each commit makes commits durable; the default of WAL
- * would lose the last commits on power loss.
+ * Prepares the database. WAL with an fsync for each commit makes commits durable; the default of
+ * WAL would lose the last commits on power loss.
  */
 export function prepareDatabase(db: Database, file: string): void {
   db.exec('pragma busy_timeout = 5000; pragma journal_mode = wal; pragma synchronous = full');
   db.exec('pragma foreign_keys = on');
-  // The defaults, 4 MB and 2 MB, are for phones. New tasks write the same few pages again and again,
-  // and each checkpoint writes them back and waits for the disk twice.
+  // The defaults, 4 MB and 2 MB, are for phones. New tasks write the same few pages again and
+  // again, and each checkpoint writes them back and waits for the disk twice.
   db.exec('pragma wal_autocheckpoint = 4000; pragma cache_size = -16384');
   migrate(db, file);
 }

@@ -12,8 +12,8 @@ export interface SqliteLogOptions extends LogOptions {
 
 /**
  * Opens a log in one SQLite file. kill -9 and power loss lose nothing that was acknowledged. The
- * database runs on its own thread, so a slow disk does not block the event loop, and all writes that
- * wait during a commit are the next commit.
+ * database runs on its own thread, so a slow disk does not block the event loop, and all writes
+ * that wait during a commit are the next commit.
  *
  * One process may open a file: a second one is refused with `conflict`, which names the first. A
  * process may have any number of readers, runners and servers. After a restart, the runs of the

@@ -17,12 +17,15 @@ import { EntryRows } from './entry-rows.ts';
 import { type HotTask, hotOptions } from './hot-tasks.ts';
 import { SqliteOutlines } from './outline-rows.ts';
 import { TurnRows } from './turn-rows.ts';
-import type { StorePage, PageRequest, EntryRow, TaskFilter } from '../store/store.ts';
+import type { StorePage, PageRequest, EntryRow } from '../store/store.ts';
 import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
-import type { Bookmark } from '../types.ts';
+import type { Bookmark, TaskFilter } from '../types.ts';
 
 const HOT_TASKS = 2000;
-/** A client that followed a task to its end often reads it once more; later it is read from the file. */
+/**
+ * A client that followed a task to its end often reads it once more; later it is read from the
+ * file.
+ */
 const ENDED_TASKS = 64;
 /** A snapshot is written only if it saves folding more than so many entries at the next load. */
 const UNSAVED_ENTRIES = 16;
@@ -220,7 +223,9 @@ export class SqliteStorage implements StorageEngine {
     this.#forget(task);
   }
 
-  /** Ends all leases: only one process writes the file, so its claims are of a process that is gone. */
+  /**
+   * Ends all leases: only one process writes the file, so its claims are of a process that is gone.
+   */
   endLeases(): void {
     this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
     this.#queue = undefined;

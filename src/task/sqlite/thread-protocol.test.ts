@@ -98,7 +98,7 @@ test('what was done arrives as it was done: refusals, values, and commits with t
         const commit = {
           task,
           epoch,
-          held: (flags & 1) > 0,
+          claimed: (flags & 1) > 0,
           rows,
           head,
           ended: (flags & 2) > 0,

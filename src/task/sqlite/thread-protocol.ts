@@ -1,5 +1,6 @@
 import type { Failure } from '../../errors.ts';
-import { advance, decodeEntry } from '../../event/index.ts';
+import { advance } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import type { Seq } from '../../event/types.ts';
 import { numberLine } from '../store/line-codec.ts';
 import type {
@@ -11,9 +12,9 @@ import type {
 } from '../store/store.ts';
 
 /*
- * The messages between a log and the thread of its file. Nearly all of them are appends, so these are
- * packed: calls as flat arrays, since objects repeat their member names, and replies as a number,
- * since the caller has the rest.
+ * The messages between a log and the thread of its file. Nearly all of them are appends, so these
+ * are packed: calls as flat arrays, since objects repeat their member names, and replies as a
+ * number, since the caller has the rest.
  */
 
 export interface ThreadCall {
@@ -34,7 +35,9 @@ export interface Done {
   readonly commits: readonly Commit[];
 }
 
-/** Calls in order: id, task, epoch, position, count and lines of an append; other calls as objects. */
+/**
+ * Calls in order: id, task, epoch, position, count and lines of an append; other calls as objects.
+ */
 export type PackedCalls = readonly (ThreadCall | number | string)[];
 
 export function packCalls(calls: readonly ThreadCall[]): PackedCalls {
@@ -71,7 +74,7 @@ export function unpackCalls(packed: PackedCalls): ThreadCall[] {
 /** Replies in order: id, head and flags of an append or a new task; other replies as objects. */
 export type PackedDone = readonly (Done | number)[];
 
-const [HELD, ENDED, CLAIMABLE] = [1, 2, 4];
+const [CLAIMED, ENDED, CLAIMABLE] = [1, 2, 4];
 
 export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): PackedDone {
   const methods = new Map(calls.map(({ id, method }) => [id, method]));
@@ -88,8 +91,8 @@ export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): P
   return packed;
 }
 
-const flagsOf = ({ held, ended, claimable }: Commit): number =>
-  (held ? HELD : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
+const flagsOf = ({ claimed, ended, claimable }: Commit): number =>
+  (claimed ? CLAIMED : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
 
 /** `callOf` returns the call with this id. */
 export function unpackDone(
@@ -122,15 +125,18 @@ function begun({ id, args }: ThreadCall, flags: number): Done {
   const row: EntryRow = { seq: 1, note: true, line, entry };
   const snapshot = advance(undefined, entry);
   const { task } = snapshot;
-  const isClaimed = (flags & HELD) !== 0;
+  const isClaimed = (flags & CLAIMED) !== 0;
   const epoch = isClaimed ? 1 : 0;
   return {
-    reply: { id, value: isClaimed ? { task, row, claim: { task, epoch, snapshot } } : { task, row } },
+    reply: {
+      id,
+      value: isClaimed ? { task, row, claim: { task, epoch, snapshot } } : { task, row },
+    },
     commits: [
       {
         task,
         epoch,
-        held: isClaimed,
+        claimed: isClaimed,
         rows: [row],
         head: 1,
         ended: false,
@@ -147,7 +153,7 @@ const commitOf = (
 ): Commit => ({
   task,
   epoch,
-  held: (flags & HELD) !== 0,
+  claimed: (flags & CLAIMED) !== 0,
   rows: events.map((event, index): EntryRow => {
     const seq = after + 1 + index;
     return { seq, note: false, line: numberLine(event, seq), entry: entries[index] };

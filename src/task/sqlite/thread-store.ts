@@ -36,11 +36,11 @@ const RESTART_MS = 50;
 const CALL_CHARS = 1024;
 
 /**
- * Opens a store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
- * started again: calls that it had received reject with `server`, since they may be stored or not;
- * later calls wait for the next thread; and listeners of `onGap` are called, since commits may have
- * gone unannounced. After five crashes in a minute the store is given up, and every call rejects with
- * `closed`.
+ * Opens a store on a thread. Rejects if the database cannot be opened. A thread that crashes later
+ * is started again: calls that it had received reject with `server`, since they may be stored or
+ * not; later calls wait for the next thread; and listeners of `onGap` are called, since commits may
+ * have gone unannounced. After five crashes in a minute the store is given up, and every call
+ * rejects with `closed`.
  */
 export async function threadStore(start: StartThread): Promise<Store> {
   const thread = new ThreadStore(start);
@@ -123,8 +123,9 @@ class ThreadStore {
       if (this.#waiting.size === 0) this.#port?.ref();
       const call: ThreadCall = { id, method, args };
       this.#waiting.set(id, { call, resolve, reject });
-      // All calls of this turn of the event loop, or made while the thread works, are one message and
-      // one commit. Sent sooner, the first call would be a commit of its own that the others wait for.
+      // All calls of this turn of the event loop, or made while the thread works, are one message
+      // and one commit. Sent sooner, the first call would be a commit of its own that the others
+      // wait for.
       if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
     });
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeEntry } from '../../event/index.ts';
+import { encodeEntry } from '../../event/entry-codec.ts';
 import type { AgentEvent, Entry } from '../../event/types.ts';
 import { compactableRows } from './compaction.ts';
 import type { EntryRow } from './store.ts';

@@ -1,11 +1,12 @@
-import { decodeEntry } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import type { Entry, Seq } from '../../event/types.ts';
+import { isDamage } from './page-builder.ts';
 import type { EntryRow } from './store.ts';
 
 /**
- * The rows that an ended task can do without: deltas whose block has its `*.end`, which repeats the
- * whole text, and pieces of arguments whose `tool.called` has them all. The deltas of a block that
- * was cut off stay: they are the only place where its text is.
+ * Returns the rows of an ended task that others repeat: deltas whose block has its `*.end`, which
+ * has the complete text, and pieces of arguments whose `tool.called` has them all. The deltas of an
+ * interrupted block stay, since no other row has their text.
  */
 export function compactableRows(rows: Iterable<EntryRow>): Seq[] {
   const open = new Map<string, Seq[]>();
@@ -23,6 +24,16 @@ export function compactableRows(rows: Iterable<EntryRow>): Seq[] {
     else open.set(block, [seq]);
   }
   return disposable;
+}
+
+/** Like `compactableRows`. A task that cannot be read keeps its rows, and others are compacted. */
+export function compactableIn(rows: Iterable<EntryRow>): readonly Seq[] {
+  try {
+    return compactableRows(rows);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return [];
+  }
 }
 
 function blockOf(event: Entry): [block?: string, closes?: boolean] {

@@ -1,30 +1,31 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, decodeEntry } from '../../event/index.ts';
+import { advance } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot } from './line-codec.ts';
 
 /**
- * A task as it is stored: its snapshot, if there is one, and the lines of the entries behind it. Throws
- * `malformed` for whatever is no task: any other error would look like a failure of the whole store, and
- * one damaged task would keep all others from being listed and claimed.
+ * Folds a stored task: its snapshot, if there is one, and the lines of the later entries. Throws
+ * `malformed` for anything that is not a task: any other error would look like a failure of the
+ * store, and one damaged task would keep all others from being listed and claimed.
  */
 export function foldStored(saved: string | undefined, lines: Iterable<string>): Snapshot {
   try {
     let folded = saved === undefined ? undefined : decodeSnapshot(saved);
     for (const line of lines) folded = advance(folded, decodeEntry(line));
-    if (isWhole(folded)) return folded;
+    if (isComplete(folded)) return folded;
   } catch (cause) {
-    // What was read has not the shape that it should have.
+    // The stored values have another shape than expected.
     if (!(cause instanceof TypeError || cause instanceof RangeError)) throw cause;
     throw new DuolaneError('malformed', `a stored task is damaged: ${cause.message}`, { cause });
   }
   throw new DuolaneError(
     'malformed',
-    'a stored task lacks some of its parts; the store is damaged',
+    'a stored task lacks some of its members; the store is damaged',
   );
 }
 
-function isWhole(snapshot: Partial<Snapshot> | undefined): snapshot is Snapshot {
+function isComplete(snapshot: Partial<Snapshot> | undefined): snapshot is Snapshot {
   const { state, text, agent, context, turns, artifacts } = snapshot ?? {};
   const { unserved, calls, pending, answers } = snapshot ?? {};
   return (

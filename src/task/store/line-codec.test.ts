@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { anyYield } from '../../../test/support/arbitraries.ts';
-import { decodeEntry } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import type { AgentEvent } from '../../event/types.ts';
 import { encodeEvent, flatEntry, numberLine } from './line-codec.ts';
 

@@ -1,11 +1,11 @@
 import { DuolaneError } from '../../errors.ts';
-import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../../event/index.ts';
+import { decodeEntry, encodeEntry, isTextOnly } from '../../event/entry-codec.ts';
+import { ENTRY_BYTES } from '../../event/truncate-event.ts';
 import { isTime } from '../../event/run/parse-event.ts';
-import { isTextOnly } from '../../event/entry-codec.ts';
 import { isDeep, MAX_DEPTH } from '../../json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../../event/types.ts';
 
-/** An event as the line of its entry, all but the number, which only the store knows. */
+/** Encodes an event as the line of its entry, without the number, which only the store knows. */
 export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {
   if (event.at !== undefined && !isTime(event.at))
     throw new DuolaneError(
@@ -14,11 +14,11 @@ export function encodeEvent(event: TaskEvent, now: number = Date.now()): string 
     );
   const given = encodeShallow(event);
   const line = event.at === undefined ? `${given.slice(0, -1)},"at":${now}}` : given;
-  // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count.
+  // A UTF-16 unit has at most three bytes in UTF-8, so most lines need not be counted.
   if (line.length * 3 > ENTRY_BYTES && Buffer.byteLength(line) > ENTRY_BYTES)
     throw new DuolaneError(
       'too_large',
-      `a ${event.type} entry takes ${Buffer.byteLength(line)} bytes, the limit is ${ENTRY_BYTES}; put the bytes into a BlobStore and send their URL`,
+      `a ${event.type} entry exceeds the limit of an entry (${ENTRY_BYTES} bytes): ${Buffer.byteLength(line)}; put the bytes into a BlobStore and send their URL`,
     );
   return line;
 }
@@ -33,17 +33,18 @@ function encodeShallow(event: TaskEvent): string {
   if (line !== undefined && (isFlat(event) || !isDeep(line))) return line;
   throw new DuolaneError(
     'too_large',
-    `a ${event.type} entry is nested more than ${MAX_DEPTH} levels deep; make it flatter`,
+    `a ${event.type} entry exceeds the nesting limit (${MAX_DEPTH} levels); make it flatter`,
   );
 }
 
-/** The longest events are nothing but words, and need not be searched for nested values. */
+/** Whether the event has only strings and numbers; the longest ones need no search for nesting. */
 const isFlat = (event: TaskEvent): boolean =>
   'delta' in event || event.type === 'text.end' || event.type === 'reasoning.end';
 
 /**
- * What `decodeEntry` will make of the event's line, if it is plain to see: an event of words and numbers, with nothing
- * in it that JSON changes or that somebody may change later. It costs a fifth of reading the line.
+ * Returns what `decodeEntry` would return for the event's line, if that needs no decoding: the
+ * event has only strings, booleans and numbers, which JSON does not change and no code can change
+ * later. It costs a fifth of decoding the line.
  */
 export function flatEntry(event: TaskEvent, seq: Seq, now: number): Entry | undefined {
   const entry: Record<string, unknown> = {
@@ -55,35 +56,36 @@ export function flatEntry(event: TaskEvent, seq: Seq, now: number): Entry | unde
     if (name === '__proto__' || name === 'v') return undefined;
     const value = entry[name];
     if (value === undefined) delete entry[name];
-    else if (typeof value !== 'string' && typeof value !== 'boolean' && !isPlainNumber(value))
+    else if (typeof value !== 'string' && typeof value !== 'boolean' && !isJsonNumber(value))
       return undefined;
   }
   return entry as unknown as Entry;
 }
 
-const isPlainNumber = (value: unknown): boolean => Number.isFinite(value) && !Object.is(value, -0);
+/** Whether JSON represents the number exactly: it turns NaN and Infinity to null, and -0 to 0. */
+const isJsonNumber = (value: unknown): boolean => Number.isFinite(value) && !Object.is(value, -0);
 
-/** The line of an entry: JSON of the whole, as any reader may have it. */
+/** Adds the number to an encoded event, which makes it the line of an entry. */
 export const numberLine = (event: string, seq: Seq): string =>
   `${event.slice(0, -1)},"seq":${seq}}`;
 
 export const isNote = <T extends TaskEvent>(event: T): event is T & Note =>
   event.type === 'turn.submitted' || event.type === 'cancel.requested';
 
-/** A snapshot as a line of the same format and version as the entries it was folded from. */
+/** Encodes a snapshot as a line, in the same format and version as entries. */
 export function encodeSnapshot(snapshot: Snapshot): string {
   const { seq, updatedAt: at, turns, artifacts, calls, pending, answers } = snapshot;
   const entry: Entry = { type: 'custom', name: 'snapshot', data: snapshot, seq, at };
   const free = [artifacts, calls, pending, answers].some(({ length }) => length > 0);
-  // Most are made of words, and need not be searched for bytes.
+  // Most snapshots have only text, and need no search for bytes.
   return free || !turns.every(isTextOnly) ? encodeEntry(entry) : JSON.stringify(entry);
 }
 
-/** Throws `malformed` for a line that is an entry and no snapshot. */
+/** Decodes a snapshot. Throws `malformed` for a line that is an entry and not a snapshot. */
 export function decodeSnapshot(line: string): Snapshot {
   const entry = decodeEntry(line);
   const data = entry.type === 'custom' ? (entry.data as Partial<Snapshot> | undefined) : undefined;
   if (data === null || typeof data?.task !== 'string' || data.seq !== entry.seq)
-    throw new DuolaneError('malformed', 'a stored snapshot is none; the store is damaged');
+    throw new DuolaneError('malformed', 'a stored snapshot lacks its task; the store is damaged');
   return data as Snapshot;
 }

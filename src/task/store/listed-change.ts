@@ -2,8 +2,8 @@ import { countTurns } from '../../event/fold/turns.ts';
 import type { Snapshot } from '../../event/types.ts';
 
 /**
- * Whether a task has changed for those who list tasks: a turn, a start, an end, a question, an
- * answer, a cancel. What is said in between is not a change, so a token costs no index and no
+ * Whether a task has changed for lists of tasks: a turn, a start, an end, a question, an answer or
+ * a cancel. Text and tool events are not such a change, so that a token updates no index and no
  * snapshot.
  */
 export function isListedChange(from: Snapshot | undefined, to: Snapshot): boolean {

@@ -3,7 +3,9 @@ import type { Snapshot } from '../../event/types.ts';
 import { snapshotChars } from '../text-budget.ts';
 import type { DamagedTask, StorePage, ListPosition } from './store.ts';
 
-/** A page of tasks, without those that are stored and cannot be read: one of them must not hide the rest. */
+/**
+ * Builds a list page. A task that cannot be read is reported in it and does not hide the others.
+ */
 export class PageBuilder {
   readonly #snapshots: Snapshot[] = [];
   readonly #places: ListPosition[] = [];
@@ -18,7 +20,7 @@ export class PageBuilder {
     this.#maxChars = maxChars;
   }
 
-  /** False when it takes no more: what is in it is long enough. */
+  /** Adds a task. Returns false if the page is long enough and takes no more. */
   add(task: string, place: ListPosition, read: () => Snapshot | undefined): boolean {
     if (this.#chars >= this.#maxChars) {
       this.#endsEarly = true;
@@ -27,7 +29,7 @@ export class PageBuilder {
     this.#last = place;
     try {
       const snapshot = read();
-      // Pruned since it was listed.
+      // The task was pruned after it was listed.
       if (!snapshot) {
         this.#gone++;
         return true;
@@ -55,7 +57,7 @@ export class PageBuilder {
   }
 }
 
-/** Whether stored data cannot be read; any other error is of the database as a whole. */
+/** Whether the error is of damaged stored data; any other error is of the database. */
 export const isDamage = (error: unknown): boolean =>
   error instanceof DuolaneError ? DAMAGE.has(error.code) : /malformed|corrupt/i.test(String(error));
 

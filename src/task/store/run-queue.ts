@@ -1,7 +1,10 @@
-import { needsRun } from '../../event/index.ts';
+import { needsRun } from '../../event/fold/advance.ts';
 import type { Snapshot } from '../../event/types.ts';
 
-/** Who shares the runners with others: an owner, or a tenant where tasks have no owner. */
+/**
+ * Returns the party of a task, which shares the runners fairly: its owner, or its tenant without
+ * one.
+ */
 export const partyOf = ({ owner = '', turns }: Snapshot): string =>
   owner || (turns[0]?.tenant ?? '');
 
@@ -10,33 +13,33 @@ export interface QueuedTask {
   readonly task: string;
   readonly party: string;
   readonly agent: string;
-  /** When it last changed, in Unix ms: within a party the oldest is first. */
+  /** When it last changed, in Unix ms. Within a party the oldest task is first. */
   readonly changedAt: number;
-  /** Breaks ties, in the order of creation. */
+  /** Decides between equal times, by the order of creation. */
   readonly key: number;
   /** Whether a runner has claimed it. */
   readonly claimed: boolean;
-  /** By the steady clock. */
+  /** Steady clock. */
   readonly leaseUntil: number;
-  /** It is claimed and waits for a person, so it keeps no runner busy. */
+  /** It is claimed and waits for a person, so it does not keep a runner busy. */
   readonly waits: boolean;
 }
 
 interface Party {
-  /** By agent: tasks without a claim, oldest first. */
+  /** Tasks without a claim, by agent, oldest first. */
   readonly waiting: Map<string, QueuedTask[]>;
-  /** How many wait, how many are claimed, and how many of those keep a runner busy. */
+  /** How many tasks wait, how many are claimed, and how many of those keep a runner busy. */
   count: number;
   claims: number;
   runs: number;
-  /** When it was last given a claim, as a number that counts claims. */
+  /** When it was last served, as a number that counts claims. */
   served: number;
 }
 
 /**
- * The tasks of one process that need a runner, in fair order: the party with the fewest runs is
- * first, then the one that was served longest ago, and within a party the oldest task. The cost of a
- * claim depends on the number of parties that wait, not on the number of tasks.
+ * The tasks of one process that need a runner, in fair order: the party with the fewest runs first,
+ * then the one that was served longest ago, and within a party the oldest task. The cost of a claim
+ * depends on the number of waiting parties, not on the number of tasks.
  */
 export class RunQueue {
   readonly #tasks = new Map<string, QueuedTask>();
@@ -46,7 +49,7 @@ export class RunQueue {
   /** No lease ends before this. */
   #nextEnd = Infinity;
 
-  /** The task is now so; `changedAt` is that of before unless it is given. */
+  /** Updates a task. Without `changedAt` it keeps the time it had. */
   update(
     task: string,
     snapshot: Snapshot,
@@ -75,7 +78,7 @@ export class RunQueue {
     if (before) this.#take(before, party);
     this.#tasks.set(item.task, item);
     if (item.claimed) {
-      // A claim that begins, not one that is extended.
+      // A claim begins here; a renewed one was claimed before.
       if (before?.claimed !== true) party.served = ++this.#served;
       this.#claimed.set(item.task, item);
       this.#nextEnd = Math.min(this.#nextEnd, item.leaseUntil);
@@ -96,7 +99,7 @@ export class RunQueue {
     if (party.count + party.claims === 0) this.#parties.delete(item.party);
   }
 
-  /** `except`: parties that may not have another run. */
+  /** Returns the next task to claim. `except`: parties that may not have another run. */
   claimable(
     agents: readonly string[],
     now: number,
@@ -113,7 +116,7 @@ export class RunQueue {
     return found?.item.task;
   }
 
-  /** When the first lease of a claimed task ends. */
+  /** Returns when the first lease of a claimed task ends. */
   nextLease(agents: readonly string[]): number | undefined {
     let next: number | undefined;
     for (const { agent, leaseUntil } of this.#claimed.values())
@@ -121,7 +124,7 @@ export class RunQueue {
     return next;
   }
 
-  /** How many tasks of the party wait for a runner. */
+  /** Returns how many tasks of the party wait for a runner. */
   queued(party: string): number {
     return this.#parties.get(party)?.count ?? 0;
   }
@@ -151,7 +154,7 @@ export class RunQueue {
     }
   }
 
-  // A new party is served after those that wait already.
+  // A new party is served after those that already wait.
   #party(name: string): Party {
     let party = this.#parties.get(name);
     if (!party) {
@@ -175,7 +178,7 @@ const isBefore = (one: Candidate, other: Candidate): boolean =>
 const byAge = (one: QueuedTask, other: QueuedTask): number =>
   one.changedAt - other.changedAt || one.key - other.key;
 
-// Nearly always at the end.
+// A new task is nearly always the newest, so search from the end.
 function insert(waiting: Map<string, QueuedTask[]>, item: QueuedTask): void {
   const items = waiting.get(item.agent);
   if (!items) return void waiting.set(item.agent, [item]);

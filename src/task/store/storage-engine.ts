@@ -1,21 +1,21 @@
 import type { Seq, Snapshot, Turn } from '../../event/types.ts';
-import type { StorePage, PageRequest, EntryRow, TaskFilter } from './store.ts';
-import type { Bookmark } from '../types.ts';
+import type { StorePage, PageRequest, EntryRow } from './store.ts';
+import type { Bookmark, TaskFilter } from '../types.ts';
 
-/** A task as the rules see it: its fold and who may write it. Never changed, only replaced. */
+/** A task as the rules see it: its snapshot and its claim. It is never changed, only replaced. */
 export interface TaskHead {
   readonly task: string;
   readonly snapshot: Snapshot;
-  /** Counts the claims; a writer with an older one is refused. */
+  /** Counts the claims. A writer with an older epoch is refused. */
   readonly epoch: number;
   readonly worker?: string | undefined;
-  /** By the steady clock of this process; 0 without a claim. */
+  /** Steady clock of this process; 0 without a claim. */
   readonly leaseUntil: number;
 }
 
-/** A turn's key for idempotency. */
+/** The key of a turn for idempotency. */
 export interface TurnKey {
-  /** With the tenant in it, if there is one. */
+  /** The owner, with the tenant if there is one. */
   readonly owner: string;
   readonly agent: string;
   readonly messageId: string;
@@ -28,8 +28,9 @@ export const turnKeyOf = ({ owner = '', tenant, agent, messageId }: Turn): TurnK
 });
 
 /**
- * A different key for each pair. A line break separates the two; a name that has one in it is written
- * as JSON behind two, which the other form never has. Keys of names without one are as stored before.
+ * Returns a different key for each pair. A line break separates the two. If a name has a line
+ * break, the pair is written as JSON after two line breaks, which the other form never has. Keys of
+ * other names are the same as in earlier versions.
  */
 function callerKey(owner: string, tenant: string | undefined): string {
   if (owner.includes('\n') || tenant?.includes('\n') === true)
@@ -38,31 +39,31 @@ function callerKey(owner: string, tenant: string | undefined): string {
 }
 
 /**
- * What the rules (`ledger.ts`) need of a storage engine to write one task, in one transaction and
- * without waiting. `write` may be called only with what the rules allow; nothing here decides.
+ * What the store rules need of a database to write one task, inside one transaction and without
+ * waiting. The rules decide what may be written; an engine only stores it.
  */
 export interface TaskStorage {
   load(task: string): TaskHead | undefined;
-  /** `from` is what `load` gave, undefined for a new task. Rows go to the end of its log. */
+  /** Writes a task. `from` is what `load` returned, undefined for a new task. Rows are appended. */
   write(from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): void;
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): EntryRow[];
   turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined;
   rememberTurn(key: TurnKey, task: string, seq: Seq): void;
-  /** How many tasks of a party wait for a runner. */
+  /** Returns how many tasks of a party wait for a runner. */
   queued(party: string): number;
 }
 
-/** What the rules need beyond that, to find, list and tidy up tasks. */
+/** What the store rules need beyond that, to find, list and prune tasks. */
 export interface StorageEngine extends TaskStorage {
   /**
-   * The next task to claim: one whose lease has ended; else that of the party (`partyOf`) with the
-   * fewest runs, among equals the one that was served longest ago, and of its tasks the one that
-   * has waited longest since it last changed. Parties in `except` are passed over.
+   * Returns the next task to claim: one whose lease has expired; else a task of the party
+   * (`partyOf`) with the fewest runs, among equals the one that was served longest ago, and of its
+   * tasks the one that has waited longest since it last changed. Parties in `except` are skipped.
    */
   claimable(agents: readonly string[], now: number, except?: readonly string[]): string | undefined;
-  /** `claimable` does not give this task any more: it cannot be read. */
+  /** From now on `claimable` does not return this task: it cannot be read. */
   setAside(task: string): void;
-  /** When the first lease of a claimed task ends, by the steady clock. */
+  /** Returns when the first lease of a claimed task ends, by the steady clock. */
   nextLease(agents: readonly string[]): number | undefined;
   page(request: PageRequest): StorePage;
   count(filter: TaskFilter): number;
@@ -76,7 +77,7 @@ export interface StorageEngine extends TaskStorage {
   uncompacted(before: number, limit: number): string[];
   /** Deletes these rows and marks the task as compacted. */
   compact(task: string, rows: readonly Seq[]): void;
-  /** Deletes the task if it has ended, also one that cannot be read. */
+  /** Deletes the task if it has ended, even if it cannot be read. */
   remove(task: string): void;
   /** Writes something that changes no task. */
   probe(thorough: boolean): void;

@@ -1,25 +1,25 @@
-import type { Entry, Seq, Snapshot, TaskState } from '../../event/types.ts';
-import type { Bookmark, ReplicaInfo } from '../types.ts';
+import type { Entry, Seq, Snapshot } from '../../event/types.ts';
+import type { Bookmark, ReplicaInfo, TaskFilter } from '../types.ts';
 
-/** A stored entry. `note` tells a note from an agent event without parsing it. */
+/** A stored entry. `note` says whether it is a note, without decoding it. */
 export interface EntryRow {
   readonly seq: Seq;
   readonly note: boolean;
   /** The entry, as `encodeEntry` writes it. */
   readonly line: string;
-  /** What `decodeEntry` makes of the line, where that is at hand. */
+  /** The decoded line, if it is known. */
   readonly entry?: Entry | undefined;
 }
 
 export interface SubmitRequest {
   /** The `turn.submitted` note, as `encodeEvent` writes it. */
   readonly note: string;
-  /** Who claims the task in the same commit, if it is free. */
+  /** The worker that claims the task in the same commit, if it is free. */
   readonly worker?: string;
   readonly leaseMs: number;
-  /** Whether a message id that is known gives the entry that is there. */
+  /** Whether a known message id returns the existing entry. */
   readonly dedupe: boolean;
-  /** With so many tasks of its party waiting for a runner, a new task is refused with `overloaded`. */
+  /** If so many tasks of its party wait for a runner, a new task is refused with `overloaded`. */
   readonly maxQueued?: number;
 }
 
@@ -27,9 +27,11 @@ export interface AppendRequest {
   readonly task: string;
   readonly epoch: number;
   readonly after: Seq;
-  /** As `encodeEvent` writes them. */
+  /** Encoded by `encodeEvent`. */
   readonly events: readonly string[];
-  /** The same as they will be read, as far as that is known, for rows that are announced; a store may ignore it. */
+  /**
+   * The decoded events as far as they are known, for the announced rows. A store may ignore them.
+   */
   readonly entries?: readonly (Entry | undefined)[];
 }
 
@@ -39,43 +41,32 @@ export interface ClaimRow {
   readonly snapshot: Snapshot;
 }
 
-/** The place of a task in a list: newest change first, the key breaks ties. */
+/** The position of a task in a list: newest change first, then the key. */
 export interface ListPosition {
   readonly changedAt: number;
   readonly key: number;
 }
 
-/** Which tasks: those that match every member. An empty owner or tenant stands for tasks that have none. */
-export interface TaskFilter {
-  readonly agent?: string;
-  readonly owner?: string;
-  /** The tenant of the task's first turn. */
-  readonly tenant?: string;
-  readonly context?: string;
-  readonly state?: TaskState;
-  readonly changedAfter?: number;
-}
-
 export interface PageRequest extends TaskFilter {
   readonly after?: ListPosition;
   readonly limit: number;
-  /** The page takes no further task when those in it have about so many characters; a store may ignore it. */
+  /** The list page ends after about so many characters of tasks. A store may ignore it. */
   readonly maxChars?: number;
-  /** What `outlineOf` makes of each task is enough; a store that has less to read for it reads less. */
+  /** The caller needs only what `outlineOf` keeps, so a store may read less. */
   readonly outline?: boolean;
 }
 
 export interface StorePage {
   readonly snapshots: readonly Snapshot[];
-  /** The place of each snapshot, so that a reader can stop at any of them. */
+  /** The position of each snapshot, so that a reader can stop at any of them. */
   readonly places: readonly ListPosition[];
-  /** Tasks that are stored and cannot be read, left out above. */
+  /** Stored tasks that cannot be read; `snapshots` does not have them. */
   readonly damaged?: readonly DamagedTask[];
-  /** How many tasks of the page were pruned while it was read. */
+  /** How many tasks were pruned while the list page was read. */
   readonly gone?: number;
-  /** The place of the last task of the page, whatever became of it; that of the last snapshot unless given. */
+  /** The position of the last task of the list page, even if it is damaged or gone. */
   readonly last?: ListPosition;
-  /** It ends before `limit`, and there may be more. */
+  /** The list page ends before `limit`, and there may be more tasks. */
   readonly endsEarly?: boolean;
 }
 
@@ -85,18 +76,18 @@ export interface DamagedTask {
 }
 
 /**
- * What a commit did to one task. Announced after the commit, in order. One that another replica
- * made comes without its rows: `head` says that there are some to read.
+ * What a commit did to one task. Commits are announced in order, after they are durable. A commit
+ * of another replica is announced without its rows: if `head` is higher, read them.
  */
 export interface Commit {
   readonly task: string;
   readonly epoch: number;
-  /** Whether that epoch's claim still stands. */
-  readonly held: boolean;
+  /** Whether the claim of that epoch is still active. */
+  readonly claimed: boolean;
   readonly rows: readonly EntryRow[];
   readonly head: Seq;
   readonly ended: boolean;
-  /** Whether a runner could claim it now. */
+  /** Whether a runner could claim the task now. */
   readonly claimable: boolean;
 }
 
@@ -107,9 +98,9 @@ export interface ReadResult {
 }
 
 /**
- * What a database has to do for a `TaskLog`; readers, heartbeats, notes and claims as a stream are
- * built on it once (`log.ts`). Each method is atomic, and durable when it resolves. Refusals are
- * DuolaneErrors with the codes that `TaskLog` names; a failing database is `server`.
+ * What a database does for a `TaskLog`. The log implements readers, heartbeats, notes and the
+ * stream of claims on top of it. Each method is atomic, and durable when it resolves. A refusal is
+ * a DuolaneError with a code that `TaskLog` names; a failure of the database has the code `server`.
  */
 export interface StoreMethods {
   submit(request: SubmitRequest): {
@@ -118,13 +109,13 @@ export interface StoreMethods {
     readonly claim?: ClaimRow;
   };
   /**
-   * Writes the note, and the end too when no claim is live. With `force` the end is written past a
-   * live claim as well: its epoch is over, and its owner is fenced.
+   * Appends the note, and the end too if no claim is live. With `force` it writes the end despite a
+   * live claim: that claim holder is fenced.
    */
   cancel(task: string, note: string, force?: boolean): Snapshot;
   /**
-   * The next task that needs a runner, in fair order by party (`Tables.claimable`); else how long
-   * until a lease ends that might free one. `except`: parties that are passed over.
+   * Claims the next task that needs a runner, in the order of `StorageEngine.claimable`; else says
+   * after how long a lease ends that may free one. `except`: parties that are skipped.
    */
   claim(
     worker: string,
@@ -134,12 +125,12 @@ export interface StoreMethods {
   ): {
     readonly claim?: ClaimRow;
     readonly retryInMs?: number;
-    /** Tasks that cannot be read; they are not claimed until the store is opened again. */
+    /** Tasks that cannot be read. They are not claimed until the store is opened again. */
     readonly damaged?: readonly DamagedTask[];
   };
   append(request: AppendRequest): Seq;
   release(task: string, epoch: number): void;
-  /** Extends these claims. `over`: ended or released; `lost`: somebody else has it. */
+  /** Renews these claims. `over`: ended or released; `lost`: another worker has it. */
   beat(
     claims: readonly { readonly task: string; readonly epoch: number }[],
     leaseMs: number,
@@ -149,8 +140,8 @@ export interface StoreMethods {
     readonly head: Seq;
   }[];
   /**
-   * A piece of the log after a place: at most some hundred rows, and about 1 MiB or `maxBytes`, which a
-   * store may ignore; if there is a row, then at least one. Undefined: no such task.
+   * Reads entries after a position: at most some hundred rows and about 1 MiB, or `maxBytes`, which
+   * a store may ignore. Returns at least one row if there is one, and undefined without the task.
    */
   read(task: string, after: Seq, maxBytes?: number): ReadResult | undefined;
   heads(tasks: readonly string[]): readonly {
@@ -160,26 +151,26 @@ export interface StoreMethods {
   }[];
   get(task: string): Snapshot | undefined;
   page(request: PageRequest): StorePage;
-  /** How many tasks there are, without reading them. */
+  /** Counts tasks without reading them. */
   count(filter: TaskFilter): number;
   bookmark(mark: Bookmark): void;
   bookmarks(
     task: string | undefined,
     after: Pick<Bookmark, 'task' | 'name'> | undefined,
   ): readonly Bookmark[];
-  /** Some tasks that ended before the time; all are named after enough rounds of `remove`. */
+  /** Returns some tasks that ended before the time; `remove` them to get the next ones. */
   ended(before: number): readonly string[];
   remove(tasks: readonly string[]): void;
-  /** Compacts some tasks that ended before the time; 0 when there is none left. */
+  /** Compacts some tasks that ended before the time; returns 0 when none remains. */
   compact(before: number): number;
   /**
-   * Writes something that changes no task, to see whether the database accepts writes: a few bytes, or
-   * `thorough`ly about as much as a busy run, where that makes a difference.
+   * Writes something that changes no task, to find out whether the database accepts writes: a few
+   * bytes, or, if `thorough`, about as much as a busy run, where that makes a difference.
    */
   probe(thorough?: boolean): void;
 }
 
-/** Which methods only look. They see what is committed, never what is about to be. */
+/** Which methods only read. They see what is committed, never a write that is under way. */
 export const STORE_METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
   submit: 'write',
   cancel: 'write',
@@ -200,34 +191,41 @@ export const STORE_METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'
   probe: 'write',
 };
 
+/** The methods of a store, each returning a promise. */
 export type StoreCalls = {
   readonly [K in keyof StoreMethods]: (
     ...args: Parameters<StoreMethods[K]>
   ) => Promise<ReturnType<StoreMethods[K]>>;
 };
 
+/** The database behind a `TaskLog`. `openLog` opens a log over it. */
 export interface Store extends StoreCalls, AsyncDisposable {
-  /** True when every commit of this database is announced here; otherwise the log also polls. */
+  /** Whether every commit of the database is announced here; otherwise the log also polls. */
   readonly announcesAll: boolean;
   /**
-   * True when only this process can write the database. A claim is then never another process's, so
-   * the log keeps its claims however long the store does not answer.
+   * Whether only this process can write the database. Then no other process can claim a task, and
+   * the log keeps its claims however long the store does not reply.
    */
   readonly exclusive?: boolean;
-  /** Calls the listener for each commit, before the call that caused it resolves. Gives the way to stop. */
+  /**
+   * Calls the listener for each commit, before its call resolves. Returns a function that stops it.
+   */
   onCommit(listener: (commit: Commit) => void): () => void;
   /**
-   * Calls the listener when commits may have gone unannounced, as after a lost connection: whoever
-   * reads looks again. A store without it never misses one, or does not announce all.
+   * Calls the listener when commits may have gone unannounced, as after a lost connection, so that
+   * readers read again. A store without this method never misses a commit, or does not announce
+   * all.
    */
   onGap?(listener: () => void): () => void;
-  /** Calls the listener with each task that the store deletes without being asked to. */
+  /** Calls the listener with each task that the store deletes on its own. */
   onEvict?(listener: (task: string) => void): () => void;
   /** The replicas that share the database, where there can be several. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
 }
 
-/** The methods of a store, all through one function: what a worker, a test or a wire needs. */
+/**
+ * Implements the methods of a store by one function, for a worker thread, a test or a connection.
+ */
 export function storeFromCalls(
   call: (method: keyof StoreMethods, args: readonly unknown[]) => Promise<unknown>,
 ): StoreCalls {
@@ -236,7 +234,7 @@ export function storeFromCalls(
   return Object.fromEntries(calls) as StoreCalls;
 }
 
-/** One call on a ledger by its name, the other end of `storeFromCalls`. */
+/** Calls a method of a store by its name: the counterpart of `storeFromCalls`. */
 export function callStoreMethod(
   methods: StoreMethods,
   method: keyof StoreMethods,

@@ -1,19 +1,20 @@
 import { countTurns } from '../../event/fold/turns.ts';
 import type { Part, Snapshot, Turn } from '../../event/types.ts';
 
-/** Of the first message: enough for a title. */
+/** How much of the first message is kept: enough for a title. */
 const TITLE_CHARS = 256;
-/** Of the text of a failed run that has no error: as much as a status shows of it. */
+/** How much text of a failed run without an error is kept: as much as a status shows. */
 const REASON_CHARS = 16_384;
 
 /**
- * A task as a list shows it: without its text, artifacts, calls and history, which may be megabytes.
- * What is open (`pending`) is complete, and of the messages it has the beginning of the first.
+ * Returns a task as lists show it: without text, artifacts, calls and history, which may have
+ * megabytes. Open questions (`pending`) are complete; of the messages it has the start of the
+ * first.
  */
 export function outlineOf(snapshot: Snapshot): Snapshot {
   const { turns, pending, state, error, text, ...rest } = snapshot;
   const [first, ...later] = turns;
-  // While a question is open, it matters whether one was answered before.
+  // Clients of a waiting task need to know whether a question was answered before.
   const kept = pending.length > 0 ? later.map((turn) => bareTurn(turn)) : [];
   const missing = countTurns(snapshot) - 1 - kept.length;
   const outline: { -readonly [Field in keyof Snapshot]: Snapshot[Field] } = {

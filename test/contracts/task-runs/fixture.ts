@@ -4,7 +4,9 @@ import type { Agent, Entry, Snapshot } from '../../../src/event/types.ts';
 import type { Runner, RunnerOptions, TaskLog } from '../../../src/task/index.ts';
 import { collect, type Replica, type ReplicaOptions } from '../../task/replica-world.ts';
 
-/** What a test of runs has: replicas on one database, which end with the test, and runners on them. */
+/**
+ * What a test of runs has: replicas on one database, which end with the test, and runners on them.
+ */
 export interface Place {
   readonly replica: (options?: ReplicaOptions) => Replica;
   readonly start: (

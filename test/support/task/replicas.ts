@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { decodeEntry } from '../../../src/event/index.ts';
+import { decodeEntry } from '../../../src/event/entry-codec.ts';
 import type { Entry, Snapshot } from '../../../src/event/types.ts';
 import type { ReplicaInfo } from '../../../src/task/index.ts';
 import type { PostgresLogOptions } from '../../../src/task/postgres/postgres-log.ts';
