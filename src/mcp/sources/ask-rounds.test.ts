@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import {
-  type Attempt,
+  type InputAttempt,
   askInRounds,
   CollectingAsk,
   MAX_INPUT_ROUNDS,
@@ -35,7 +35,7 @@ describe('a collecting ask', () => {
 describe('a request in rounds', () => {
   const asking =
     (rounds: number) =>
-    async (asked: number): Promise<Attempt<string, number>> =>
+    async (asked: number): Promise<InputAttempt<string, number>> =>
       asked < rounds ? { questions: asked + 1 } : { result: `after ${asked}` };
   const exceeded = (): DuolaneError => tooManyRounds('the tool');
 
@@ -50,7 +50,7 @@ describe('a request in rounds', () => {
 
   test('fails without asking again after the last round', async () => {
     let asked = 0;
-    const again = async (): Promise<Attempt<string, number>> => ({ questions: (asked += 1) });
+    const again = async (): Promise<InputAttempt<string, number>> => ({ questions: (asked += 1) });
     await expect(askInRounds({ questions: 0 }, again, exceeded)).rejects.toMatchObject({
       code: 'malformed',
       message: `the tool asked more than ${MAX_INPUT_ROUNDS} times: expected a result`,

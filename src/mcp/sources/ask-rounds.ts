@@ -36,7 +36,7 @@ export class CollectingAsk {
 }
 
 /** The outcome of one attempt: its result, or what to answer before the next attempt. */
-export type Attempt<Result, Questions> =
+export type InputAttempt<Result, Questions> =
   | { readonly result: Result }
   | { readonly questions: Questions };
 
@@ -47,8 +47,8 @@ export type Attempt<Result, Questions> =
  * `MAX_INPUT_ROUNDS`: a peer that asks forever must not keep a request open forever.
  */
 export async function askInRounds<Result, Questions>(
-  first: Attempt<Result, Questions>,
-  again: (questions: Questions) => Promise<Attempt<Result, Questions>>,
+  first: InputAttempt<Result, Questions>,
+  again: (questions: Questions) => Promise<InputAttempt<Result, Questions>>,
   exceeded: () => DuolaneError,
 ): Promise<Result> {
   let attempt = first;

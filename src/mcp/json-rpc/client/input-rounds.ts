@@ -3,7 +3,7 @@ import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
-import { type Attempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
+import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
 
 /** The questions of a server, and the state to return with the answers. */
@@ -58,7 +58,7 @@ export async function inRounds(
   const again = async ({
     inputRequests,
     requestState,
-  }: InputRequired): Promise<Attempt<JsonObject, InputRequired>> => {
+  }: InputRequired): Promise<InputAttempt<JsonObject, InputRequired>> => {
     const responses = Object.entries(inputRequests).map(async ([key, request]) => {
       const { callId: _, ...question } = fromWire('', key, request);
       const { method: wanted, params: of } = question.data as WireInput;

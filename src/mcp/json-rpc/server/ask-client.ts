@@ -6,7 +6,7 @@ import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { VERSION_ERRORS } from '../protocol-versions.ts';
 import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
 import {
-  type Attempt,
+  type InputAttempt,
   askInRounds,
   CollectingAsk,
   MAX_INPUT_ROUNDS,
@@ -155,7 +155,7 @@ export async function serveWithQuestions(
   context: RequestContext,
   run: (ask: Ask) => Promise<JsonObject>,
 ): Promise<JsonObject> {
-  const attempt = async (round: Round): Promise<Attempt<JsonObject, AskingRound>> => {
+  const attempt = async (round: Round): Promise<InputAttempt<JsonObject, AskingRound>> => {
     const collecting = new CollectingAsk(round.answers);
     try {
       return { result: await run(collecting.ask) };
@@ -166,7 +166,7 @@ export async function serveWithQuestions(
   const again = async ({
     round,
     fresh,
-  }: AskingRound): Promise<Attempt<JsonObject, AskingRound>> => {
+  }: AskingRound): Promise<InputAttempt<JsonObject, AskingRound>> => {
     const obtained = await obtainAnswers(round, fresh, context);
     if (!obtained)
       throw new DuolaneError(

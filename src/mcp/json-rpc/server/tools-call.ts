@@ -6,7 +6,7 @@ import { runnerOf } from '../../registry/registry.ts';
 import { errorResult } from '../../registry/tool-result.ts';
 import type { LastEvent } from '../../registry/run-tool.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../../types.ts';
-import { type Attempt, askInRounds } from '../../sources/ask-rounds.ts';
+import { type InputAttempt, askInRounds } from '../../sources/ask-rounds.ts';
 import { digest, obtainAnswers, readRound } from './ask-client.ts';
 import { CALL_ID, withoutConnectionMeta } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
@@ -44,7 +44,10 @@ function answerAndRepeat(
   context: RequestContext,
 ): Promise<JsonObject> {
   const of = digest('tools/call', params);
-  const again = async ({ call, input }: AskingCall): Promise<Attempt<JsonObject, AskingCall>> => {
+  const again = async ({
+    call,
+    input,
+  }: AskingCall): Promise<InputAttempt<JsonObject, AskingCall>> => {
     const { id, answers = [] } = call;
     const { state } = input;
     const fresh = input.requests.filter(
