@@ -15,7 +15,7 @@ import {
   rpcResult,
 } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/json-rpc-errors.ts';
-import { Callers } from '../../caller.ts';
+import { Callers } from '../../sources/caller-names.ts';
 import { ChangeFeed } from '../../sources/change-feed.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
