@@ -87,14 +87,14 @@ for (const [road, open] of Object.entries(ROADS))
       await expect.poll(sockets).toBeLessThanOrEqual(before);
     });
 
-    test('speaks junk: over a pipe it is skipped, over HTTP it is the answer and `malformed`', async () => {
+    test('sends invalid messages: over a pipe they are skipped, over HTTP the response is `malformed`', async () => {
       await using peer = await open('junk');
       const wanted = road === 'stdio' ? [['a'], undefined] : [[], 'malformed'];
       expect(await listed(peer.source)).toEqual(wanted);
       expect(await toArray(peer.source.callTool(call('count')))).toHaveLength(1);
     });
 
-    test('has no end: leaving the list is one', async () => {
+    test('has an endless list: the reader ends it', async () => {
       await using peer = await open('endless');
       const [found] = await listed(peer.source, 50);
       expect(found).toHaveLength(50);
@@ -186,7 +186,7 @@ describe('1,100 cancels in a row', () => {
   );
 });
 
-describe('a consumer that stops for good', () => {
+describe('a reader that stops forever', () => {
   const roads = [
     ['lines', lineRoad],
     ['HTTP', undefined],

@@ -98,7 +98,7 @@ const WIRES: Record<string, (scope: Disposer) => Promise<ToolSource>> = {
 
 const lastOf = (events: readonly ToolEvent[]) => events.at(-1)?.type;
 
-describe('what JSON cannot hold', () => {
+describe('a value that JSON cannot hold', () => {
   const unowned: unknown[] = [];
   const take = (reason: unknown): unknown => unowned.push(reason);
   beforeEach(() => {
@@ -125,7 +125,7 @@ describe('what JSON cannot hold', () => {
 
   // Over gRPC it fails its call. A road of somebody else throws what it likes, which is its end.
   const ours = Object.entries(WIRES).filter(([name]) => !/^gRPC|somebody/.test(name));
-  test.each(ours)('in a log line is left out over %s, and its call goes on', async (_, open) => {
+  test.each(ours)('in a log line is omitted over %s, and its call continues', async (_, open) => {
     await using scope = new Disposer();
     const far = await open(scope);
     for (const value of Object.keys(VALUES))
