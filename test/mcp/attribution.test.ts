@@ -16,14 +16,14 @@ interface Pipe {
   readonly source: ToolSource;
   /** Calls of the tool `wait` that are open. */
   readonly waiting: () => number;
-  /** Says something on behalf of nobody; resolves with the answer to a question. */
+  /** Sends a message that names no request; resolves with the answer to a question. */
   readonly say: (message: JsonObject) => Promise<JsonObject>;
   readonly tell: (message: JsonObject) => Promise<void>;
   readonly finish: () => void;
 }
 
 /**
- * A server behind a pipe, where nothing says which call a message is for. `quick` answers at once,
+ * A server behind a pipe, where nothing says which call a message is for. `quick` answers directly,
  * `wait` when it is finished, and `ask` with the answer to its question.
  */
 async function pipe(

@@ -70,9 +70,9 @@ for (const [road, open] of Object.entries(ROADS))
     const cases: readonly [string, string, readonly string[], RegExp | undefined][] = [
       ['dies in mid-list', 'dies', ['a'], /^(peer_exited|network|response_lost)$/],
       ['dies in mid-frame', 'half', ['a'], /^(peer_exited|network|response_lost|malformed)$/],
-      ['answers what nobody asked', 'ids', ['a'], undefined],
+      ['responds to unknown ids', 'ids', ['a'], undefined],
       ['gives its cursors again', 'loop', ['t1', 't2', 't3', 't4'], /^malformed$/],
-      ['has a schema that is no object', 'schema', ['a'], /^malformed$/],
+      ['has a schema that is not an object', 'schema', ['a'], /^malformed$/],
       ['has a tool of 12 MB', 'huge', ['a'], undefined],
     ];
     test.each(cases)('%s', async (_, mode, names, code) => {
@@ -104,7 +104,7 @@ for (const [road, open] of Object.entries(ROADS))
     });
   });
 
-/** A road of lines inside this process. */
+/** A transport of lines inside this process. */
 function lineRoad(source: ToolSource): Promise<ToolSource & AsyncDisposable> {
   const [there, back] = [new PassThrough(), new PassThrough()];
   const serving = offerStdio(source, { input: there, output: back });

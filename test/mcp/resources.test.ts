@@ -27,7 +27,7 @@ function watched(): { source: ToolSource; changes: ChangeFeed; wanted: string[][
   return { source, changes, wanted };
 }
 
-/** Tells each change as soon as it listens; ends with the first change of the lists. */
+/** Collects each change from the start of listening to the first change of the lists. */
 async function hear(
   source: ToolSource,
   resources: readonly string[],

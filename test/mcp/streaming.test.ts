@@ -19,7 +19,7 @@ import { suite, verifies } from '../verifies.ts';
 
 const PAGE = 3;
 
-/** Ten pages of tools, where the last can only be made after somebody has seen the first. */
+/** Ten pages of tools, where the last is created only after a client has seen the first. */
 function gated(): { source: ToolSource; seen: () => void; produced: () => number } {
   let [seen, produced] = [(): void => {}, 0];
   const wasSeen = new Promise<void>((resolve) => (seen = resolve));
@@ -101,7 +101,7 @@ verifies('S249', 'only the parts that use pages, or hide them, know cursors', ()
   ]);
 });
 
-/** A road that this package has never heard of: the ports of worker threads. */
+/** A transport that this package does not know: the ports of worker threads. */
 function portRoad(port: MessagePort): MessageTransport & { close(): Promise<void> } {
   const incoming = new Channel<JsonObject>({ capacity: 1_024 });
   port.on('message', (message: JsonObject) => incoming.offer(message));

@@ -81,7 +81,7 @@ suite('the official MCP SDK', missing, () => {
   );
 });
 
-/** A transport that the library has never heard of: the port of a worker. */
+/** A transport that the library does not know: the port of a worker. */
 function portRoad(port: MessagePort): MessageTransport {
   const incoming = new Channel<JsonObject>({ capacity: 64 });
   port.on('message', (message: JsonObject) => void incoming.push(message).catch(() => {}));
@@ -99,7 +99,7 @@ async function overPort(source: ToolSource, scope: Disposer): Promise<ToolSource
   return scope.use(await dialMessages(portRoad(port1)));
 }
 
-toolSourceContract('a transport of somebody else', async () => {
+toolSourceContract('a custom transport', async () => {
   const { source, ...rest } = ourCatalogue();
   const scope = new Disposer();
   const led = await overPort(source, scope);

@@ -16,7 +16,7 @@ import {
   InputRequiredSchema,
 } from './gen/mcp/stream/v1/mcp_pb.ts';
 
-/** The `ask` of a source for a unary request: other than over JSON-RPC, its answers are messages. */
+/** The `ask` of a source for a unary request, with the answers that came with the request. */
 export const collectingAsk = (answers: readonly InputAnswer[]): CollectingAsk =>
   new CollectingAsk(answers.map(fromInputAnswer));
 

@@ -5,7 +5,7 @@ import { tool } from '../registry/tool.ts';
 import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { dialStdio, offerStdio } from './stdio.ts';
 
-/** A client that has called a tool and reads nothing of what the tool tells. */
+/** A client that has called a tool and reads no event of the tool. */
 async function stuck() {
   const input = new PassThrough();
   let blocked = (): void => {};

@@ -209,7 +209,7 @@ describe('the registry', () => {
 
 test.each<[string, z.ZodType, z.ZodType?]>([
   [
-    'at once',
+    'synchronously',
     z.string().transform(() => {
       throw new Error('no such place');
     }),

@@ -6,8 +6,8 @@ export const MAX_INPUT_ROUNDS = 8;
 
 /**
  * An `ask` that knows some answers and collects the questions for the rest. A question without an
- * answer rejects with `suspended`, which ends the attempt: nothing waits in memory for a person, and
- * the next attempt finds the answer.
+ * answer rejects with `suspended`, which ends the attempt: nothing waits in memory for a person,
+ * and the next attempt finds the answer.
  */
 export class CollectingAsk {
   readonly #known: readonly Answer[];
@@ -41,10 +41,10 @@ export type InputAttempt<Result, Questions> =
   | { readonly questions: Questions };
 
 /**
- * Repeats a request until it gives a result. `again` answers the questions of the attempt before and
- * makes the next one. It takes the first attempt as an argument, so that the many requests that ask
- * nothing can return before they get here. Throws the error of `exceeded` after
- * `MAX_INPUT_ROUNDS`: a peer that asks forever must not keep a request open forever.
+ * Repeats a request until it gives a result. `again` answers the questions of the last attempt and
+ * makes the next one. The first attempt is an argument, so that the many requests that ask nothing
+ * can return before they get here. Throws the error of `exceeded` after `MAX_INPUT_ROUNDS`: a peer
+ * that asks forever must not keep a request open forever.
  */
 export async function askInRounds<Result, Questions>(
   first: InputAttempt<Result, Questions>,

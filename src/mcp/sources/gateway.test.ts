@@ -30,7 +30,7 @@ function flaky(name: string): {
     lose: () => changes.fail(new DuolaneError('network', 'the cable is out')),
     async connect() {
       self.dials += 1;
-      if (!self.up) throw new DuolaneError('network', 'nobody there');
+      if (!self.up) throw new DuolaneError('network', 'connection refused');
       changes = new ChangeFeed();
       const own = changes;
       const inner = registry(name);
@@ -135,7 +135,7 @@ describe('a gateway', () => {
     expect([...many.problems.keys()]).toEqual(['b']);
     await expect(toArray(many.callTool(call('b__say')))).rejects.toMatchObject({
       code: 'network',
-      message: 'tool server "b" is not connected: nobody there',
+      message: 'tool server "b" is not connected: connection refused',
     });
     const changes = many.listen!()[Symbol.asyncIterator]();
     await changes.next();

@@ -71,7 +71,7 @@ toolSourceContract(
   through(async (source, scope) => overHttp('stateless')(await overGrpc(source, scope), scope)),
 );
 
-/** Everything that a source can have, with members that nobody knows. */
+/** Everything that a source can have, with unknown members. */
 const rich: ToolSource = {
   info: { name: 'rich', version: '2', instructions: 'Ask first.' },
   async *listTools() {
@@ -269,7 +269,7 @@ describe('over gRPC', () => {
 
   test.each([
     ['a tool without a schema', { name: 'b' }],
-    ['a schema that is no object', { name: 'b', inputSchema: [1] }],
+    ['a schema that is not an object', { name: 'b', inputSchema: [1] }],
     ['a tool without a name', { inputSchema: {} }],
   ])('%s is malformed, and earlier items stay valid', async (_, bad) => {
     await using far = await dialled({
@@ -441,12 +441,12 @@ describe('the bridge', () => {
           yield { name: 'first', inputSchema: { type: 'object' } };
           await new Promise(() => {});
         },
-        // oxlint-disable-next-line require-yield -- nobody calls
+        // oxlint-disable-next-line require-yield -- never called
         async *callTool() {},
       },
       scope,
     );
-    const cancellation = new Cancellation(); // its signal is no member of its own
+    const cancellation = new Cancellation(); // its signal is inherited
     const items = far.listTools(cancellation)[Symbol.asyncIterator]();
     expect((await items.next()).value).toMatchObject({ name: 'first' });
     const next = items.next();

@@ -8,7 +8,10 @@ import { TOOL } from '../codec/field-layout.ts';
 
 const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Items that come at once or some turns later, then the end or an error; its place is their number. */
+/**
+ * Items that arrive immediately or some turns later, then the end or an error. The checkpoint is
+ * their number.
+ */
 function source(
   waits: readonly number[],
   fails: boolean,

@@ -131,7 +131,7 @@ test('calls of one owner do not use up the calls of another', async () => {
     result: { content: [{ text: 'hello' }] },
   });
   release();
-  await Promise.allSettled(calls); // those that took long answered with a stream, which is no JSON
+  await Promise.allSettled(calls); // slow calls respond with a stream, which is not JSON
 });
 
 test('only the owner of a call can answer its questions', async () => {
@@ -182,7 +182,7 @@ test('a parameter header of a listed tool must be present and equal to the body'
 });
 
 test.each([
-  ['at once', {}],
+  ['in the first request', {}],
   ['with the id of its call', { 'claudecode/toolUseId': 'c1' }],
 ])('a client cannot answer %s in place of the person that `ask` asks', async (_, meta) => {
   const asked: string[] = [];
