@@ -31,19 +31,8 @@ export {
   type McpHandlerOptions,
 } from './json-rpc/http/server/mcp-handler.ts';
 export { offerHttp, type OfferHttpOptions } from './json-rpc/http/server/offer-http.ts';
-export {
-  asToolSource,
-  dialInProcess,
-  type SdkServer,
-  type SdkTransport,
-} from './json-rpc/in-process.ts';
+export { asToolSource, dialInProcess, type SdkServer } from './json-rpc/in-process.ts';
 export { offerMessages } from './json-rpc/server/offer-messages.ts';
 export { serveMessages, type ServedMessages } from './json-rpc/server/serve-messages.ts';
-export {
-  dialStdio,
-  dialTransport,
-  type LinesOptions,
-  offerStdio,
-  type OfferStdioOptions,
-} from './json-rpc/stdio.ts';
+export { dialStdio, offerStdio, type OfferStdioOptions } from './json-rpc/stdio.ts';
 export type * from './types.ts';

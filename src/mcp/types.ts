@@ -139,16 +139,6 @@ export type ToolEvent =
   | { readonly type: 'result'; readonly result: ToolResult };
 
 /**
- * The signatures of every transport's two sides (in-process, stdio, HTTP, SSE, gRPC). A bridge is
- * `offerGrpc(await dialStdio(…), …)`.
- */
-export type Dial<Options> = (options: Options & Abortable) => Promise<ToolSource & AsyncDisposable>;
-export type Offer<Options> = (
-  source: ToolSource,
-  options: Options & Abortable,
-) => Promise<AsyncDisposable & { readonly url?: string }>;
-
-/**
  * A source as a JSON-RPC server without a transport. The control lane uses it directly; stdio and
  * HTTP wrap it.
  */

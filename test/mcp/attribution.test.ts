@@ -16,14 +16,14 @@ interface Pipe {
   readonly source: ToolSource;
   /** Calls of the tool `wait` that are open. */
   readonly waiting: () => number;
-  /** Says something on behalf of nobody; resolves with the answer to a question. */
+  /** Sends a message that names no request; resolves with the answer to a question. */
   readonly say: (message: JsonObject) => Promise<JsonObject>;
   readonly tell: (message: JsonObject) => Promise<void>;
   readonly finish: () => void;
 }
 
 /**
- * A server behind a pipe, where nothing says which call a message is for. `quick` answers at once,
+ * A server behind a pipe, where nothing says which call a message is for. `quick` answers directly,
  * `wait` when it is finished, and `ask` with the answer to its question.
  */
 async function pipe(
@@ -146,7 +146,7 @@ const until = async (done: () => boolean): Promise<void> => {
   while (!done()) await new Promise((resolve) => setImmediate(resolve));
 };
 
-describe('what a server says outside of a call', () => {
+describe('a message of a server outside of a call', () => {
   for (const [name, join] of Object.entries(JOINS))
     test(`never reaches another client: ${name}`, async () => {
       await using scope = new Disposer();
@@ -182,7 +182,7 @@ async function accepting(source: ToolSource, made = call('ask')): Promise<string
   return accepting(source, { ...made, answers: answers(last), ...(state && { state }) });
 }
 
-describe('what a server asks in a call', () => {
+describe('a question of a server in a call', () => {
   for (const [name, join] of Object.entries(JOINS))
     test(`reaches the only client, or the only person: ${name}`, async () => {
       await using scope = new Disposer();
@@ -193,7 +193,7 @@ describe('what a server asks in a call', () => {
         expect(await accepting(source)).toContain('accept');
     });
 
-  test('is refused where two requests without a session or a login may have two clients', async () => {
+  test('is refused if two requests without a session or a login may have two clients', async () => {
     await using scope = new Disposer();
     const server = await pipe(scope);
     const { source } = await (await JOINS['HTTP without sessions']!(server.source, scope))();
@@ -201,7 +201,7 @@ describe('what a server asks in a call', () => {
     expect(await accepting(source)).toContain('several clients');
   });
 
-  test('on the stream of a request that is over reaches no other request', async () => {
+  test('on the stream of a request that has ended reaches no other request', async () => {
     await using scope = new Disposer();
     const server = await pipe(scope, { singleUser: true }, (message) => {
       const { method } = message;

@@ -70,9 +70,9 @@ for (const [road, open] of Object.entries(ROADS))
     const cases: readonly [string, string, readonly string[], RegExp | undefined][] = [
       ['dies in mid-list', 'dies', ['a'], /^(peer_exited|network|response_lost)$/],
       ['dies in mid-frame', 'half', ['a'], /^(peer_exited|network|response_lost|malformed)$/],
-      ['answers what nobody asked', 'ids', ['a'], undefined],
+      ['responds to unknown ids', 'ids', ['a'], undefined],
       ['gives its cursors again', 'loop', ['t1', 't2', 't3', 't4'], /^malformed$/],
-      ['has a schema that is no object', 'schema', ['a'], /^malformed$/],
+      ['has a schema that is not an object', 'schema', ['a'], /^malformed$/],
       ['has a tool of 12 MB', 'huge', ['a'], undefined],
     ];
     test.each(cases)('%s', async (_, mode, names, code) => {
@@ -87,14 +87,14 @@ for (const [road, open] of Object.entries(ROADS))
       await expect.poll(sockets).toBeLessThanOrEqual(before);
     });
 
-    test('speaks junk: over a pipe it is skipped, over HTTP it is the answer and `malformed`', async () => {
+    test('sends invalid messages: over a pipe they are skipped, over HTTP the response is `malformed`', async () => {
       await using peer = await open('junk');
       const wanted = road === 'stdio' ? [['a'], undefined] : [[], 'malformed'];
       expect(await listed(peer.source)).toEqual(wanted);
       expect(await toArray(peer.source.callTool(call('count')))).toHaveLength(1);
     });
 
-    test('has no end: leaving the list is one', async () => {
+    test('has an endless list: the reader ends it', async () => {
       await using peer = await open('endless');
       const [found] = await listed(peer.source, 50);
       expect(found).toHaveLength(50);
@@ -104,7 +104,7 @@ for (const [road, open] of Object.entries(ROADS))
     });
   });
 
-/** A road of lines inside this process. */
+/** A transport of lines inside this process. */
 function lineRoad(source: ToolSource): Promise<ToolSource & AsyncDisposable> {
   const [there, back] = [new PassThrough(), new PassThrough()];
   const serving = offerStdio(source, { input: there, output: back });
@@ -186,7 +186,7 @@ describe('1,100 cancels in a row', () => {
   );
 });
 
-describe('a consumer that stops for good', () => {
+describe('a reader that stops forever', () => {
   const roads = [
     ['lines', lineRoad],
     ['HTTP', undefined],

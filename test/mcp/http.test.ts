@@ -56,7 +56,7 @@ toolSourceContract('our offer over the transport of 2024', async () => {
   };
 });
 
-test('without the option there is no such transport', async () => {
+test('without the option the transport is not served', async () => {
   await using offered = await offerHttp(ourCatalogue().source);
   await expect(dialSse({ url: new URL('/sse', offered.url) })).rejects.toMatchObject({
     status: 404,

@@ -79,7 +79,7 @@ function answered(before: ToolCall, { requests, state }: ToolEvent & { type: 'in
   return { ...before, answers, ...(state !== undefined && { state }) };
 }
 
-describe('a server of the old revisions that asks in the middle of a call', () => {
+describe('a server of the session protocol that asks during a call', () => {
   for (const protocol of ['session', 'stateless'] as const)
     test(`asks a client of the ${protocol} protocol through a bridge`, async () => {
       const { source } = asking();
@@ -100,7 +100,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
       });
     });
 
-  test('is answered where it stands when the call is made again; elsewhere it begins anew', async () => {
+  test('gets the answer in the open call when the call is repeated; elsewhere the call starts again', async () => {
     const { source, runs } = asking();
     await using far = await offerHttp(source);
     const open = () => dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
@@ -123,7 +123,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
     expect(runs() - begun).toBe(1 + 3);
   });
 
-  test('is answered through a bridge to gRPC: the call that waits goes on where it stood', async () => {
+  test('gets the answer through a bridge to gRPC: the waiting call continues', async () => {
     const { source, runs } = asking();
     await using far = await offerHttp(source);
     await using middle = await dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
@@ -139,7 +139,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
     expect(runs() - begun).toBe(1);
   });
 
-  test('asks each of many calls its own question, and a left call nothing more', async () => {
+  test('asks each of many calls its own question, and a cancelled call nothing more', async () => {
     const { source } = asking();
     await using far = await offerHttp(source);
     await using here = await dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
@@ -153,7 +153,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
     for (const events of rest) expect(inputOf(events).requests[0]?.data).toMatchObject({});
   });
 
-  test('is refused on a road where nobody can tell which of two calls it is for', async () => {
+  test('is refused on a transport that does not show which of two calls it asks for', async () => {
     const [near, far] = messagePair();
     await using serving = serveMessages(asking().source, far);
     await using here = await dialMessages(near, { capabilities: CAN });
@@ -184,7 +184,7 @@ type Asks = SdkServer & {
 const FORM = { type: 'object', properties: { day: { type: 'string' } } };
 
 suite('a server object of the official SDK', missing, () => {
-  test('asks each of several callers at once, as far as it says for which call', async () => {
+  test('asks each of several concurrent callers, as far as it names the call', async () => {
     const { server } = serverV1();
     const { ElicitResultSchema: schema } = load('@modelcontextprotocol/sdk/types.js') as JsonObject;
     (server as Asks).registerTool('trip', { inputSchema: {} }, async (_, extra) => {
@@ -211,7 +211,7 @@ suite('a server object of the official SDK', missing, () => {
     ['v1', serverV1],
     ['v2', serverV2],
   ] as const)
-    test(`${name} asks whoever called it, through any offer`, async () => {
+    test(`${name} asks its caller, through any server side`, async () => {
       const official = make();
       const { server } = official.server as Asks;
       official.add('trip', 'Plans', {}, async () => {

@@ -53,30 +53,34 @@ suite('the official MCP SDK in process', missing, () => {
       return { ...rest, source, [Symbol.asyncDispose]: () => source[Symbol.asyncDispose]() };
     });
 
-    verifies('S67', `an official ${name} tells who it is and serves many at once`, async () => {
-      const official = make();
-      officialCatalogue(official);
-      const source = await asToolSource(official.server);
-      expect(await asToolSource(official.server)).toBe(source);
-      expect(source.info).toEqual({
-        name: 'official',
-        version: '3.2.1',
-        instructions: 'Use with care.',
-      });
-      const serve = async (text: string): Promise<unknown> => {
-        const [near, far] = messagePair();
-        await using serving = serveMessages(source, far);
-        await using dialled = await dialMessages(near);
-        for await (const event of dialled.callTool({ id: '1', name: 'echo', args: { text } }))
-          if (event.type === 'result') return event.result.content[0]?.['text'];
-        return serving;
-      };
-      expect(await Promise.all([serve('a'), serve('b'), serve('c')])).toEqual(['a', 'b', 'c']);
-      await official.server.close();
-      const again = await asToolSource(official.server);
-      expect(again).not.toBe(source);
-      await official.server.close();
-    });
+    verifies(
+      'S67',
+      `an official ${name} has its information and serves many sessions`,
+      async () => {
+        const official = make();
+        officialCatalogue(official);
+        const source = await asToolSource(official.server);
+        expect(await asToolSource(official.server)).toBe(source);
+        expect(source.info).toEqual({
+          name: 'official',
+          version: '3.2.1',
+          instructions: 'Use with care.',
+        });
+        const serve = async (text: string): Promise<unknown> => {
+          const [near, far] = messagePair();
+          await using serving = serveMessages(source, far);
+          await using dialled = await dialMessages(near);
+          for await (const event of dialled.callTool({ id: '1', name: 'echo', args: { text } }))
+            if (event.type === 'result') return event.result.content[0]?.['text'];
+          return serving;
+        };
+        expect(await Promise.all([serve('a'), serve('b'), serve('c')])).toEqual(['a', 'b', 'c']);
+        await official.server.close();
+        const again = await asToolSource(official.server);
+        expect(again).not.toBe(source);
+        await official.server.close();
+      },
+    );
   }
 
   for (const [name, make, schema] of [

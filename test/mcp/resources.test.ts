@@ -27,7 +27,7 @@ function watched(): { source: ToolSource; changes: ChangeFeed; wanted: string[][
   return { source, changes, wanted };
 }
 
-/** Tells each change as soon as it listens; ends with the first change of the lists. */
+/** Collects each change from the start of listening to the first change of the lists. */
 async function hear(
   source: ToolSource,
   resources: readonly string[],
@@ -46,7 +46,7 @@ describe('the changes of a single resource', () => {
   const protocols = ['session', 'stateless'] as const;
   for (const far of protocols)
     for (const near of protocols)
-      test(`reach who asked for it and nobody else: ${far} server, ${near} client`, async () => {
+      test(`reach only the listeners that asked for it: ${far} server, ${near} client`, async () => {
         const { source, changes, wanted } = watched();
         await using behind = await offerHttp(source);
         await using middle = await dialHttp({ url: behind.url, protocol: far });
@@ -65,7 +65,7 @@ describe('the changes of a single resource', () => {
         expect(others.flat().map(({ uri }) => uri)).not.toContain('a://1');
       });
 
-  test('come through a gateway from whoever has it', async () => {
+  test('arrive through a gateway from the source that has it', async () => {
     const [one, two] = [watched(), watched()];
     await using both = gateway({ one: one.source, two: two.source });
     const heard = hear(both, ['a://1'], () => {

@@ -30,7 +30,7 @@ verifies(
   },
 );
 
-test('who may not ask the agent may not ask its tools', async () => {
+test('a caller that may not use the agent may not use its tools', async () => {
   await using served = await serve(silent, {
     log: memoryLog(),
     tools,
@@ -61,7 +61,7 @@ test('a body beyond limits.maxBodyBytes is refused, as everywhere', async () => 
   expect(response.status).toBe(413);
 });
 
-test('without tools there is no such endpoint', async () => {
+test('without tools the endpoint does not exist', async () => {
   await using served = await serve(silent, { log: memoryLog() });
   await expect(dialHttp({ url: `${served.url}/mcp` })).rejects.toMatchObject({ status: 404 });
 });

@@ -12,7 +12,7 @@ const server = fileURLToPath(new URL('../fixtures/mcp-stdio-server.ts', import.m
 const ARGS = ['--import', 'tsx', server];
 
 describe('a server in a child process', () => {
-  test('lists, calls with every burst of progress, and ends when its input does', async () => {
+  test('lists, calls with every burst of progress, and exits when its stdin ends', async () => {
     const noise: string[] = [];
     const transport = childTransport(ARGS);
     await using source = await dialTransport(transport, { onNoise: (text) => noise.push(text) });
@@ -27,7 +27,7 @@ describe('a server in a child process', () => {
     expect(await transport.exited).toMatchObject({ code: 0 });
   });
 
-  test('that is killed ends the call in flight with how it ended', async () => {
+  test('that is killed ends the call in flight with its signal', async () => {
     const transport = childTransport(ARGS);
     await using source = await dialTransport(transport);
     for await (const event of source.callTool(call('burst', { count: 1 }))) {

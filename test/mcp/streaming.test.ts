@@ -19,7 +19,7 @@ import { suite, verifies } from '../verifies.ts';
 
 const PAGE = 3;
 
-/** Ten pages of tools, where the last can only be made after somebody has seen the first. */
+/** Ten pages of tools, where the last is created only after a client has seen the first. */
 function gated(): { source: ToolSource; seen: () => void; produced: () => number } {
   let [seen, produced] = [(): void => {}, 0];
   const wasSeen = new Promise<void>((resolve) => (seen = resolve));
@@ -39,7 +39,7 @@ function gated(): { source: ToolSource; seen: () => void; produced: () => number
 
 verifies(
   ['S237', 'S238'],
-  'the first tool is there before the server has made the last, also through a bridge',
+  'the first tool arrives before the server has created the last, also through a bridge',
   async () => {
     const { source, seen, produced } = gated();
     await using far = await offerHttp(source, { pageSize: PAGE });
@@ -60,7 +60,7 @@ verifies(
 suite('mcp-sdk', missing, () => {
   verifies(
     'S236',
-    'an official client has nothing before it has all; ours has the first tool after a page',
+    'an official client waits for the complete list; ours has the first tool after a page',
     async () => {
       const { source, seen, produced } = gated();
       await using offered = await offerHttp(source, { pageSize: PAGE });
@@ -87,7 +87,7 @@ suite('mcp-sdk', missing, () => {
   );
 });
 
-verifies('S249', 'only the ends that page, and what hides it, know cursors', () => {
+verifies('S249', 'only the parts that use pages, or hide them, know cursors', () => {
   const src = fileURLToPath(new URL('../../src/', import.meta.url));
   const knows = readdirSync(src, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
@@ -101,7 +101,7 @@ verifies('S249', 'only the ends that page, and what hides it, know cursors', () 
   ]);
 });
 
-/** A road that this package has never heard of: the ports of worker threads. */
+/** A transport that this package does not know: the ports of worker threads. */
 function portRoad(port: MessagePort): MessageTransport & { close(): Promise<void> } {
   const incoming = new Channel<JsonObject>({ capacity: 1_024 });
   port.on('message', (message: JsonObject) => incoming.offer(message));
@@ -132,7 +132,7 @@ const overPorts = async (source: ToolSource): Promise<{ source: ToolSource } & A
 
 verifies(
   'S248',
-  'a new road plugs in: both forms of a list, with nothing else changed',
+  'a new transport plugs in: both forms of a list, without other changes',
   async () => {
     await using opened = await overPorts(ourCatalogue().source);
     const adapter = new StreamingAdapter(opened.source);

@@ -69,7 +69,7 @@ const TRANSPORTS: Record<string, (scope: Disposer) => Promise<ToolSource>> = {
 suite('the official MCP SDK', missing, () => {
   verifies(
     ['S246', 'S247'],
-    'one program gives the same over memory, stdio, HTTP, SSE and gRPC',
+    'one program has the same results over memory, stdio, HTTP, SSE and gRPC',
     async () => {
       const expected = await program(ourCatalogue().source);
       expect(expected).toMatchObject({ same: true, more: undefined, text: [{ text: 'hi' }] });
@@ -81,7 +81,7 @@ suite('the official MCP SDK', missing, () => {
   );
 });
 
-/** A transport that the library has never heard of: the port of a worker. */
+/** A transport that the library does not know: the port of a worker. */
 function portRoad(port: MessagePort): MessageTransport {
   const incoming = new Channel<JsonObject>({ capacity: 64 });
   port.on('message', (message: JsonObject) => void incoming.push(message).catch(() => {}));
@@ -99,14 +99,14 @@ async function overPort(source: ToolSource, scope: Disposer): Promise<ToolSource
   return scope.use(await dialMessages(portRoad(port1)));
 }
 
-toolSourceContract('a transport of somebody else', async () => {
+toolSourceContract('a custom transport', async () => {
   const { source, ...rest } = ourCatalogue();
   const scope = new Disposer();
   const led = await overPort(source, scope);
   return { ...rest, source: led, [Symbol.asyncDispose]: () => scope[Symbol.asyncDispose]() };
 });
 
-verifies('S248', 'such a transport goes behind any of our offers, as it is', async () => {
+verifies('S248', 'such a transport works behind all our server sides', async () => {
   await using scope = new Disposer();
   const { url } = scope.use(await offerGrpc(await overPort(ourCatalogue().source, scope)));
   const far = scope.use(await dialGrpc({ url }));
@@ -114,7 +114,7 @@ verifies('S248', 'such a transport goes behind any of our offers, as it is', asy
   expect(await program(far)).toEqual(await program(ourCatalogue().source));
 });
 
-describe('who knows what', () => {
+describe('knowledge of protocols', () => {
   const files = sourceFiles().filter((file) => !file.includes('/gen/'));
   const imports = files.flatMap((file) => importsOf(file));
   const withoutComments = (text: string): string =>
@@ -144,21 +144,25 @@ describe('who knows what', () => {
     expect(both.toSorted()).toEqual(['cli/commands/bridge.ts', 'cli/commands/dial-source.ts']);
   });
 
-  verifies('S264', 'whoever needs no gRPC never loads it: it has a door of its own', () => {
-    const loaded = new Set<string>();
-    const visit = (file: string): void => {
-      if (loaded.has(file)) return;
-      loaded.add(file);
-      for (const one of imports)
-        if (one.file === file && one.target !== undefined && one.kind === 'static')
-          visit(one.target);
-    };
-    for (const door of ['index.ts', 'mcp/index.ts', 'host/index.ts']) visit(door);
-    expect(loaded.size).toBeGreaterThan(50);
-    expect([...loaded].filter((file) => /^(mcp\/)?grpc\//.test(file))).toEqual([]);
-    const { exports } = JSON.parse(
-      readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-    ) as { exports: Record<string, string> };
-    expect(exports['./mcp/grpc']).toBe('./dist/mcp/grpc/index.js');
-  });
+  verifies(
+    'S264',
+    'a program without gRPC never loads it: it has an entry point of its own',
+    () => {
+      const loaded = new Set<string>();
+      const visit = (file: string): void => {
+        if (loaded.has(file)) return;
+        loaded.add(file);
+        for (const one of imports)
+          if (one.file === file && one.target !== undefined && one.kind === 'static')
+            visit(one.target);
+      };
+      for (const door of ['index.ts', 'mcp/index.ts', 'host/index.ts']) visit(door);
+      expect(loaded.size).toBeGreaterThan(50);
+      expect([...loaded].filter((file) => /^(mcp\/)?grpc\//.test(file))).toEqual([]);
+      const { exports } = JSON.parse(
+        readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+      ) as { exports: Record<string, string> };
+      expect(exports['./mcp/grpc']).toBe('./dist/mcp/grpc/index.js');
+    },
+  );
 });

@@ -42,7 +42,7 @@ const source = createRegistry({
       }),
       tool(`${name}-logged`, '', {}, async (_, ctx) => {
         const params = { level: 'info', data: value };
-        // Many handlers do not await what they tell.
+        // Many handlers do not await their events.
         unawaited.push(ctx.sendNotification({ method: 'notifications/message', params }));
         return 'fine';
       }),
@@ -80,7 +80,7 @@ const WIRES: Record<string, (scope: Disposer) => Promise<ToolSource>> = {
       }),
     );
   },
-  async 'a road of somebody else'(scope) {
+  async 'a custom transport'(scope) {
     const [near, far] = messagePair();
     scope.use(serveMessages(source, far));
     return scope.use(await dialMessages(near));
@@ -98,7 +98,7 @@ const WIRES: Record<string, (scope: Disposer) => Promise<ToolSource>> = {
 
 const lastOf = (events: readonly ToolEvent[]) => events.at(-1)?.type;
 
-describe('what JSON cannot hold', () => {
+describe('a value that JSON cannot hold', () => {
   const unowned: unknown[] = [];
   const take = (reason: unknown): unknown => unowned.push(reason);
   beforeEach(() => {
@@ -123,9 +123,9 @@ describe('what JSON cannot hold', () => {
     },
   );
 
-  // Over gRPC it fails its call. A road of somebody else throws what it likes, which is its end.
-  const ours = Object.entries(WIRES).filter(([name]) => !/^gRPC|somebody/.test(name));
-  test.each(ours)('in a log line is left out over %s, and its call goes on', async (_, open) => {
+  // Over gRPC it fails its call. A custom transport may throw any error, which ends it.
+  const ours = Object.entries(WIRES).filter(([name]) => !/^gRPC|custom/.test(name));
+  test.each(ours)('in a log line is omitted over %s, and its call continues', async (_, open) => {
     await using scope = new Disposer();
     const far = await open(scope);
     for (const value of Object.keys(VALUES))

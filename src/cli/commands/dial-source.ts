@@ -1,12 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import {
-  dialHttp,
-  type DialMessagesOptions,
-  dialSse,
-  dialTransport,
-  type ToolSource,
-} from '../../mcp/index.ts';
+import { dialHttp, type DialMessagesOptions, dialSse, type ToolSource } from '../../mcp/index.ts';
+import { dialTransport } from '../../mcp/json-rpc/stdio.ts';
 import { buildEnv, spawnProcess } from '../../process/index.ts';
 import type { Abortable } from '../../stream/types.ts';
 

@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import type { Answer, Ask, InputRequest } from '../../ask.ts';
+import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { CollectingAsk, MAX_INPUT_ROUNDS, tooManyRounds } from '../sources/ask-rounds.ts';
 import {
   fromInputAnswer,
   fromInputRequired,
@@ -15,37 +16,18 @@ import {
   InputRequiredSchema,
 } from './gen/mcp/stream/v1/mcp_pb.ts';
 
-/** How often one request may ask before it responds. */
-export const MAX_UNARY_ROUNDS = 8;
+/** The `ask` of a source for a unary request, with the answers that came with the request. */
+export const collectingAsk = (answers: readonly InputAnswer[]): CollectingAsk =>
+  new CollectingAsk(answers.map(fromInputAnswer));
+
+/** Encodes the questions of an attempt that threw; rethrows any other error. */
+export const inputRequiredAfter = (collecting: CollectingAsk, error: unknown): InputRequired =>
+  create(InputRequiredSchema, toInputRequired(collecting.questionsAfter(error)));
 
 /**
- * The `ask` of a source for a unary request. It returns the answers that came with the request.
- * Other questions are collected, and `required` returns them after the source has thrown.
+ * The answers that a client has collected for one request, over several rounds. Not `askInRounds`:
+ * a resource is a stream, which cannot be the promise of one attempt.
  */
-export class CollectingAsk {
-  readonly #answers: readonly Answer[];
-  readonly #asked = new Map<string, InputRequest>();
-
-  constructor(answers: readonly InputAnswer[]) {
-    this.#answers = answers.map(fromInputAnswer);
-  }
-
-  readonly ask: Ask = async (request) => {
-    const known = this.#answers.find(({ id }) => id === request.id);
-    if (known) return known;
-    this.#asked.set(request.id, request);
-    throw new DuolaneError('suspended', `the request waits for an answer to ${request.id}`);
-  };
-
-  /** Returns the questions for the client if they are the reason of the error; else rethrows it. */
-  required(error: unknown): InputRequired {
-    const suspended = error instanceof DuolaneError && error.code === 'suspended';
-    if (!suspended || this.#asked.size === 0) throw error;
-    return create(InputRequiredSchema, toInputRequired([...this.#asked.values()]));
-  }
-}
-
-/** The answers that a client has collected for one request, over several rounds. */
 export class RequestAnswers {
   readonly answers: InputAnswer[] = [];
   readonly #what: string;
@@ -62,14 +44,9 @@ export class RequestAnswers {
    */
   async answer(required: InputRequired, options: Abortable): Promise<void> {
     const ask = this.#ask;
-    if (!ask)
-      throw new DuolaneError('unsupported', `${this.#what} needs an answer: give it \`ask\``);
+    if (!ask) throw new DuolaneError('unsupported', `${this.#what} needs an answer; set ask`);
     this.#rounds += 1;
-    if (this.#rounds > MAX_UNARY_ROUNDS)
-      throw new DuolaneError(
-        'malformed',
-        `${this.#what} asked ${MAX_UNARY_ROUNDS} times, and again`,
-      );
+    if (this.#rounds > MAX_INPUT_ROUNDS) throw tooManyRounds(this.#what);
     const { requests } = fromInputRequired(required);
     const answers = await Promise.all(requests.map((request) => ask(request, options)));
     this.answers.push(...answers.map((answer) => create(InputAnswerSchema, toInputAnswer(answer))));

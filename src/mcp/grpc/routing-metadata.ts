@@ -1,6 +1,6 @@
 import type { CallContext, Metadata } from '../../grpc/index.ts';
 import { decodeHeader, encodeHeaderText } from '../../wire/encoded-header.ts';
-import { callerName, pseudonym } from '../caller.ts';
+import { callerName, pseudonym } from '../sources/caller-names.ts';
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 
 type Named = 'tools/call' | 'resources/read' | 'prompts/get';

@@ -9,7 +9,7 @@ import { openTunnel } from './tunnel.ts';
 
 // The end of the client's stream disposes the server's side twice: where the reading ends, and
 // where the route ends. Both must resolve, or every such client leaves its server side behind.
-test('a client that disconnects in mid-call leaves nothing behind on the server', async () => {
+test('a client that disconnects during a call leaves nothing on the server', async () => {
   let started = (): void => {};
   const running = new Promise<void>((resolve) => (started = resolve));
   const source = createRegistry({

@@ -1,6 +1,6 @@
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 
 /** The requests that a server may send to a client, and the client capability that each needs. */
 export const CAPABILITY: Readonly<Record<string, string>> = {
@@ -23,7 +23,7 @@ export interface WireInput {
  * Encodes a question as a request. A question that came from another server is passed on unchanged.
  */
 export function toWire({ kind, message, schema, data }: InputRequest): WireInput {
-  const { method, params } = isObject(data) ? data : {};
+  const { method, params } = asObject(data);
   if (typeof method === 'string' && method in CAPABILITY && isObject(params))
     return { method, params };
   const mode = 'form';
@@ -40,7 +40,7 @@ export function toWire({ kind, message, schema, data }: InputRequest): WireInput
 
 /** Decodes a request of a server as a question. Throws `malformed` if it is not one. */
 export function fromWire(callId: string, key: string, value: unknown): InputRequest {
-  const { method, params = {} } = isObject(value) ? value : {};
+  const { method, params = {} } = asObject(value);
   if (typeof method !== 'string' || !isObject(params))
     throw new DuolaneError(
       'malformed',

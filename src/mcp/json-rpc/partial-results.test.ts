@@ -20,7 +20,7 @@ const registry = createRegistry({
 });
 
 for (const protocol of ['session', 'stateless'] as const)
-  test(`parts of a result come through two ${protocol} hops, before the whole`, async () => {
+  test(`parts of a result arrive through two ${protocol} hops, before the complete result`, async () => {
     await using far = await offerHttp(registry);
     await using middle = await dialHttp({ url: far.url, protocol });
     await using near = await offerHttp(middle);
@@ -32,7 +32,7 @@ for (const protocol of ['session', 'stateless'] as const)
     ]);
   });
 
-test('a client that does not know them gets none', async () => {
+test('a client without the extension gets none', async () => {
   await using end = offerMessages(registry);
   const heard: JsonObject[] = [];
   const related = async (message: JsonObject): Promise<void> => void heard.push(message);

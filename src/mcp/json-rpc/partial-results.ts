@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 import type { ToolEvent } from '../types.ts';
 
 /**
@@ -12,7 +12,7 @@ export const PARTIAL_METHOD = 'notifications/tools/partial_result';
 
 /** Adds to capabilities that we accept partial results, as every reader of our calls does. */
 export function withPartial(capabilities: JsonObject, key: CapabilityKey): JsonObject {
-  const known = isObject(capabilities[key]) ? capabilities[key] : {};
+  const known = asObject(capabilities[key]);
   return { ...capabilities, [key]: { ...known, [EXTENSION]: {} } };
 }
 

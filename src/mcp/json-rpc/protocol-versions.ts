@@ -1,5 +1,5 @@
-import { CALLER } from '../caller.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { CALLER } from '../sources/caller-names.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 
 /** The revision of the stateless protocol: every request carries the information of its client. */
 export const STATELESS_VERSION = '2026-07-28';
@@ -31,13 +31,11 @@ export const VERSION_ERRORS = {
 
 /** Returns the JSON-RPC code of a peer's error response, if the error came from one. */
 export function rpcCodeOf({ cause }: Error): unknown {
-  const { error } = (cause ?? {}) as { error?: unknown };
-  return isObject(error) ? error['code'] : undefined;
+  return asObject(asObject(cause)['error'])['code'];
 }
 
 /** The `_meta` member of parameters, or an empty object. */
-export const metaOf = (params: unknown): JsonObject =>
-  isObject(params) && isObject(params['_meta']) ? params['_meta'] : {};
+export const metaOf = (params: unknown): JsonObject => asObject(asObject(params)['_meta']);
 
 const OF_A_HOP: ReadonlySet<string> = new Set([...Object.values(META), CALLER]);
 

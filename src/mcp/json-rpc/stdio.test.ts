@@ -5,7 +5,7 @@ import { tool } from '../registry/tool.ts';
 import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { dialStdio, offerStdio } from './stdio.ts';
 
-/** A client that has called a tool and reads nothing of what the tool tells. */
+/** A client that has called a tool and reads no event of the tool. */
 async function stuck() {
   const input = new PassThrough();
   let blocked = (): void => {};
@@ -22,13 +22,13 @@ async function stuck() {
   return { input, output, serving };
 }
 
-test('a client that ends the input and reads nothing is not waited for', async () => {
+test('a client that ends the input and reads nothing is not awaited', async () => {
   const { input, serving } = await stuck();
   input.end();
   await expect(serving.done).resolves.toBeUndefined();
 });
 
-test('a client whose output closes while a message waits for room is not waited for', async () => {
+test('a client whose output closes while a message waits is not awaited', async () => {
   const { input, output, serving } = await stuck();
   output.destroy();
   input.end();
@@ -40,7 +40,7 @@ test('disposing does not wait for a client that reads nothing', async () => {
   await expect(serving[Symbol.asyncDispose]()).resolves.toBeUndefined();
 });
 
-test('a server that cannot be started says so', async () => {
+test('a server that cannot be started is reported', async () => {
   const dialled = dialStdio({ command: '/nowhere/server', args: [], env: {} });
   await expect(dialled).rejects.toMatchObject({
     code: 'not_found',
@@ -48,7 +48,7 @@ test('a server that cannot be started says so', async () => {
   });
 });
 
-test('a server that no longer reads fails the calls that it cannot get', async () => {
+test('a server that stops reading fails its calls', async () => {
   const script = `
     const { closeSync, readSync } = require('node:fs');
     const line = Buffer.alloc(10_000);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ConcurrencySlots } from './concurrency-slots.ts';
 
-test('never more than the limit run, first come first served, whoever gives up', async () => {
+test('never more than the limit run, in order, also if callers abort', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 4 }),
@@ -46,13 +46,13 @@ test('never more than the limit run, first come first served, whoever gives up',
   );
 });
 
-test('who comes with an aborted signal takes no slot', async () => {
+test('a caller with an aborted signal takes no slot', async () => {
   const slots = new ConcurrencySlots(1);
   await expect(slots.take(AbortSignal.abort('no'))).rejects.toBe('no');
   expect(await slots.take(new AbortController().signal)).toBeTypeOf('function');
 });
 
-test('a signal that aborts while the caller checks it leaves no one in the queue', async () => {
+test('a signal that aborts while the caller checks it leaves nothing in the queue', async () => {
   const slots = new ConcurrencySlots(1);
   const release = await slots.take(new AbortController().signal);
   const client = new AbortController();

@@ -55,7 +55,7 @@ describe('the registry', () => {
 
   verifies(
     'S73',
-    'keeps the good tools when one is bad, and names the bad one loudly',
+    'keeps the valid tools if one is invalid, and reports the invalid one',
     async () => {
       const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
       const { instance } = createSdkMcpServer({
@@ -91,7 +91,7 @@ describe('the registry', () => {
     },
   );
 
-  test('a bad replacement leaves the tool that was there', async () => {
+  test('an invalid replacement keeps the existing tool', async () => {
     const registry = registryOf(() => 'old');
     expect(() =>
       registry.register({ name: 't', inputSchema: z.string(), handler: () => '' }),
@@ -99,7 +99,7 @@ describe('the registry', () => {
     expect(await toArray(registry.callTool(call('t')))).toEqual([text('old')]);
   });
 
-  test('a limit that makes no sense is refused by name', () => {
+  test('an invalid limit is refused by its name', () => {
     const add = (extras: Partial<ToolDefinition>) => (): void =>
       createRegistry({ name: 'r' }).register({
         name: 't',
@@ -113,7 +113,7 @@ describe('the registry', () => {
     expect(add({ handler: 'x' as never })).toThrow(/a function as handler/);
   });
 
-  test('a list being read does not shift when tools come and go', async () => {
+  test('a list that is being read does not shift when tools change', async () => {
     const registry = createRegistry({ name: 'r' });
     for (const name of ['a', 'b', 'c']) registry.register(tool(name, name, {}, () => name));
     const seen: string[] = [];
@@ -125,7 +125,7 @@ describe('the registry', () => {
     expect(seen).toEqual(['a', 'b', 'c']);
   });
 
-  test('a checkpoint holds over any change: nothing twice, nothing left out that stayed', async () => {
+  test('a checkpoint is valid after any change: no tool twice, none missing', async () => {
     const names = fc.uniqueArray(fc.stringMatching(/^[a-z]{1,3}$/), {
       minLength: 1,
       maxLength: 12,
@@ -153,7 +153,7 @@ describe('the registry', () => {
     );
   });
 
-  test('changes that nobody has heard yet are told once', async () => {
+  test('changes that wait for a listener are reported once', async () => {
     const registry = registryOf(() => '');
     const stop = new AbortController();
     const changes = registry.listen({ signal: stop.signal })[Symbol.asyncIterator]();
@@ -165,7 +165,7 @@ describe('the registry', () => {
     await expect(waiting).rejects.toThrow('enough');
   });
 
-  test('what the extras say stands where agents look for it', () => {
+  test('the extras are where agents look for them', () => {
     const { instance } = createSdkMcpServer({
       name: 's',
       alwaysLoad: true,
@@ -209,7 +209,7 @@ describe('the registry', () => {
 
 test.each<[string, z.ZodType, z.ZodType?]>([
   [
-    'at once',
+    'synchronously',
     z.string().transform(() => {
       throw new Error('no such place');
     }),

@@ -1,5 +1,5 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { ChangeFeed } from '../sources/change-feed.ts';
@@ -258,13 +258,13 @@ function prepare(definition: ToolDefinition, position: number): RegisteredTool {
 
 function toTool(definition: ToolDefinition, inputSchema: JsonObject): Tool {
   const { name, title, description, outputSchema, annotations, _meta } = definition;
-  return {
+  return omitUndefined<Tool>({
     name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
+    title,
+    description,
     inputSchema,
-    ...(outputSchema !== undefined && { outputSchema }),
-    ...(annotations !== undefined && { annotations }),
-    ...(_meta !== undefined && { _meta }),
-  };
+    outputSchema,
+    annotations,
+    _meta,
+  });
 }

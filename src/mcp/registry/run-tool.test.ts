@@ -70,7 +70,7 @@ describe('a handler', () => {
     },
   );
 
-  test('keeps its signal in a copy of the context, made only when looked at', async () => {
+  test('keeps its signal in a copy of the context, created on first access', async () => {
     const controller = new AbortController();
     let copied: AbortSignal | undefined;
     const registry = registryOf((_args, ctx) => {
@@ -88,7 +88,7 @@ describe('a handler', () => {
     expect(copied?.reason).toBe(controller.signal.reason);
   });
 
-  test('that returns no result is told what to return', async () => {
+  test('that returns an invalid result gets an error with the expected form', async () => {
     for (const odd of [undefined, null, 3, [], {}, { content: 'x' }, { content: [{}] }]) {
       const [event] = await toArray(registryOf(() => odd as never).callTool(call('t')));
       expect(event).toMatchObject({ result: { isError: true } });
@@ -106,7 +106,7 @@ describe('a handler', () => {
     });
   });
 
-  test('bad arguments are a failed result that names the field, and never reach it', async () => {
+  test('invalid arguments are a failed result that names the field, and never reach it', async () => {
     let reached = false;
     const registry = createRegistry({
       name: 'r',
@@ -177,7 +177,7 @@ describe('a handler', () => {
     await events.return?.();
   });
 
-  test('that is left has run its finally before the loop is over', async () => {
+  test('has run its finally when its reader breaks out of the loop', async () => {
     let tidy = false;
     const registry = registryOf(async function* (_: never, ctx) {
       try {
@@ -191,7 +191,7 @@ describe('a handler', () => {
     expect(tidy).toBe(true);
   });
 
-  test('that is late is told so, ends as an error, and keeps its slot until it ends', async () => {
+  test('that exceeds its deadline is aborted, ends as an error, and keeps its slot until it ends', async () => {
     const release = gate();
     let runs = 0;
     const registry = registryOf(
@@ -212,7 +212,7 @@ describe('a handler', () => {
     expect(await second).toEqual([text('x')]);
   });
 
-  test('runs at most `concurrency` times at once, and a caller may leave the queue', async () => {
+  test('runs at most `concurrency` times concurrently, and a caller may leave the queue', async () => {
     let running = 0;
     let most = 0;
     const registry = registryOf(
@@ -240,7 +240,7 @@ describe('ask in a handler', () => {
   const answers = (...pairs: Array<[string, Answer['action']]>): Answer[] =>
     pairs.map(([id, action]) => ({ id, action }));
 
-  test('ends the call with all that was asked; answered, the call runs again and goes on', async () => {
+  test('ends the call with all questions; with the answers the call runs again', async () => {
     let runs = 0;
     const registry = registryOf(async (_, ctx) => {
       runs += 1;
@@ -272,7 +272,7 @@ describe('ask in a handler', () => {
     expect(runs).toBe(3);
   });
 
-  test('an answer to another call is no answer', async () => {
+  test('an answer to another call does not count', async () => {
     const registry = registryOf(
       async (_, ctx) => (await ctx.ask({ id: 'q', kind: 'question' })).action,
     );
@@ -286,7 +286,7 @@ describe('ask in a handler', () => {
   });
 });
 
-test('its context works through a copy, an heir and a Proxy', async () => {
+test('its context works through a spread, Object.create and a Proxy', async () => {
   const results: unknown[] = [];
   const registry = createRegistry({
     name: 'r',

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import { createRegistry } from './registry.ts';
 import type { ToolDefinition, ToolHandler, ToolRegistry } from '../types.ts';
 
@@ -80,10 +80,10 @@ export function tool<const Schema extends object>(
   handler: ToolHandler<ToolArgs<Schema>>,
   { searchHint, alwaysLoad, ...extras }: ToolExtras = {},
 ): SdkMcpToolDefinition<Schema> {
-  const meta = {
-    ...(searchHint !== undefined && { 'anthropic/searchHint': searchHint }),
-    ...(alwaysLoad !== undefined && { 'anthropic/alwaysLoad': alwaysLoad }),
-  };
+  const meta = omitUndefined({
+    'anthropic/searchHint': searchHint,
+    'anthropic/alwaysLoad': alwaysLoad,
+  });
   return {
     name,
     description,

@@ -32,7 +32,7 @@ const shape3 = {
   points: z3.number().optional(),
 };
 
-describe('one schema, said in six ways,', () => {
+describe('one schema in six forms,', () => {
   for (const [name, schema] of [
     ['zod 4 shape', shape4],
     ['zod 4 object', z.object(shape4)],
@@ -41,25 +41,19 @@ describe('one schema, said in six ways,', () => {
     ['JSON Schema', expected],
     ['JSON Schema, draft-07', { $schema: 'http://json-schema.org/draft-07/schema#', ...expected }],
   ] as const)
-    verifies(
-      'S63',
-      `as ${name} describes itself alike and names the field that is wrong`,
-      async () => {
-        expect(compileSchema(schema).json).toMatchObject(expected);
-        const good = { kind: 'bug', title: 'x' };
-        expect(await check(schema, good)).toEqual(good);
-        expect(await check(schema, { kind: 'enhancement', title: 'x' })).toMatch(
-          /^kind: .*bug.*feature.*task/,
-        );
-        expect(await check(schema, { kind: 'bug' })).toMatch(/^title: /);
-        expect(await check(schema, { kind: 'bug', title: 'x', points: 'many' })).toMatch(
-          /^points: /,
-        );
-      },
-    );
+    verifies('S63', `as ${name} has the same JSON Schema and names the invalid field`, async () => {
+      expect(compileSchema(schema).json).toMatchObject(expected);
+      const good = { kind: 'bug', title: 'x' };
+      expect(await check(schema, good)).toEqual(good);
+      expect(await check(schema, { kind: 'enhancement', title: 'x' })).toMatch(
+        /^kind: .*bug.*feature.*task/,
+      );
+      expect(await check(schema, { kind: 'bug' })).toMatch(/^title: /);
+      expect(await check(schema, { kind: 'bug', title: 'x', points: 'many' })).toMatch(/^points: /);
+    });
 });
 
-test('zod mini, too, though it cannot describe itself', async () => {
+test('zod mini works, too, although it cannot describe itself', async () => {
   const shape = { a: mini.string(), b: mini.optional(mini.number()) };
   expect(compileSchema(shape).json).toEqual({
     type: 'object',
@@ -79,13 +73,13 @@ test('defaults and transforms reach the handler, and the default is not required
   }
 });
 
-test('asynchronous checks are waited for', async () => {
+test('asynchronous checks are awaited', async () => {
   const schema = { a: z.string().refine(async (text) => text === 'yes', 'say yes') };
   expect(await check(schema, { a: 'yes' })).toEqual({ a: 'yes' });
   expect(await check(schema, { a: 'no' })).toBe('a: say yes');
 });
 
-test('a recursive field refers to the place where it now stands', () => {
+test('a reference in a recursive field points to its new position', () => {
   interface Node {
     readonly children: readonly Node[];
   }
@@ -98,7 +92,7 @@ test('a recursive field refers to the place where it now stands', () => {
   expect(JSON.stringify(json)).toContain('"$ref":"#/properties/tree');
 });
 
-test('any Standard Schema serves if it can tell its JSON Schema', async () => {
+test('any Standard Schema works if it provides its JSON Schema', async () => {
   const standard = (jsonSchema?: object): object => ({
     '~standard': {
       version: 1,
@@ -113,7 +107,7 @@ test('any Standard Schema serves if it can tell its JSON Schema', async () => {
   expect(() => compileSchema(standard())).toThrow(/does not provide its JSON Schema/);
 });
 
-test('JSON Schema problems are named in words', async () => {
+test('problems of JSON Schema are described as text', async () => {
   const schema = {
     type: 'object',
     properties: { a: { type: 'object', properties: { 'b/c': { const: 1 } } }, f: { format: 'x' } },
@@ -126,13 +120,13 @@ test('JSON Schema problems are named in words', async () => {
   expect(await check({ type: 'object', required: ['q'] }, {})).toBe('q: is required');
 });
 
-test('a long list of problems is cut', async () => {
+test('a long list of problems is truncated', async () => {
   const properties = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`f${n}`, {}]));
   const text = await check({ type: 'object', required: Object.keys(properties) }, {});
   expect(text).toMatch(/f9: is required; and 20 more$/);
 });
 
-test('what describes no object, or is no schema, is refused with the reason', () => {
+test('a schema that is invalid or not of an object is refused with the reason', () => {
   expect(() => compileSchema(z.string())).toThrow(/of an object, got "string"/);
   expect(() => compileSchema({ type: 'array' })).toThrow(/expected a schema of an object/);
   expect(() => compileSchema({ a: z.string(), b: 3 })).toThrow(/a schema in field "b"/);
@@ -147,13 +141,13 @@ test('what describes no object, or is no schema, is refused with the reason', ()
   expect(() => compileSchema('x')).toThrow(/expected a schema, got string/);
 });
 
-test('the same $id may be compiled again, as a replaced tool does', () => {
+test('the same $id may be compiled again, as for a replaced tool', () => {
   const schema = (): object => ({ $id: 'https://example.test/a', type: 'object' });
   expect(compileSchema(schema()).json).toEqual(schema());
   expect(compileSchema(schema()).json).toEqual(schema());
 });
 
-test('zod 3 kinds become the JSON Schema of what they take', () => {
+test('zod 3 kinds become the JSON Schema of their input', () => {
   // What TypeScript makes of `enum Level { Low, High }`.
   const Level = { Low: 0, High: 1, 0: 'Low', 1: 'High' };
   const { json } = compileSchema({
@@ -209,7 +203,7 @@ test('zod 3 kinds become the JSON Schema of what they take', () => {
   });
 });
 
-test('a zod 3 schema that holds itself is refused, not followed for ever', () => {
+test('a zod 3 schema that contains itself is refused', () => {
   const node: z3.ZodTypeAny = z3.lazy(() => z3.object({ next: node }));
   expect(() => compileSchema({ node })).toThrow(/contains itself/);
 });

@@ -26,7 +26,7 @@ const open = (secret: string, checkpoints = true): CursorPages<number> =>
 
 const { signal } = new AbortController();
 
-test('a cursor goes on at another instance with the same secret, and at no other', async () => {
+test('a cursor is valid at another instance with the same secret, and at no other', async () => {
   await using here = open('shared');
   await using there = open('shared');
   await using stranger = open('another');
@@ -38,7 +38,7 @@ test('a cursor goes on at another instance with the same secret, and at no other
   await expect(stranger.page(first.nextCursor, signal)).rejects.toMatchObject({ code: 'invalid' });
 });
 
-test('a list that cannot be gone on with is never taken for that of another', async () => {
+test('a list that cannot be continued is never confused with another', async () => {
   await using here = open('shared', false);
   await using there = open('shared', false);
   const mine = await here.page(undefined, signal);
@@ -47,7 +47,7 @@ test('a list that cannot be gone on with is never taken for that of another', as
   expect((await here.page(mine.nextCursor, signal)).items).toEqual([5, 6, 7, 8]);
 });
 
-test('a cursor is too old after a day', async () => {
+test('a cursor expires after a day', async () => {
   await using here = open('shared');
   await using there = open('shared');
   const { nextCursor } = await here.page(undefined, signal);
@@ -63,7 +63,7 @@ test('a cursor is too old after a day', async () => {
   }
 });
 
-test('a signal that has aborted, or aborts meanwhile, ends the list and closes it', async () => {
+test('a signal that has aborted, or aborts later, ends the list and closes it', async () => {
   for (const when of ['before', 'during'] as const) {
     const client = new AbortController();
     const reason = new Error('the client disconnected');

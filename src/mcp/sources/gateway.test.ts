@@ -30,7 +30,7 @@ function flaky(name: string): {
     lose: () => changes.fail(new DuolaneError('network', 'the cable is out')),
     async connect() {
       self.dials += 1;
-      if (!self.up) throw new DuolaneError('network', 'nobody there');
+      if (!self.up) throw new DuolaneError('network', 'connection refused');
       changes = new ChangeFeed();
       const own = changes;
       const inner = registry(name);
@@ -60,7 +60,7 @@ const textOf = (events: readonly ToolEvent[]): unknown => {
 async function* toolless(): AsyncGenerator<ToolEvent, void, undefined> {}
 
 describe('a gateway', () => {
-  test('a source that never answers the dial delays neither the lists nor the end', async () => {
+  test('a source whose dial never completes delays neither the lists nor the end', async () => {
     let dialled: (source: ToolSource & AsyncDisposable) => void = () => {};
     let closed = 0;
     const late = new Promise<ToolSource & AsyncDisposable>((resolve) => (dialled = resolve));
@@ -99,7 +99,7 @@ describe('a gateway', () => {
     expect(many.problems.size).toBeLessThanOrEqual(1);
   });
 
-  test('puts the name of the source before each tool, and calls the right one', async () => {
+  test('prefixes each tool with the name of its source, and calls the right one', async () => {
     await using many = gateway({ a: registry('a'), b: registry('b') });
     expect(await names(many)).toEqual(['a__say', 'a__only-a', 'b__say', 'b__only-b']);
     expect(textOf(await toArray(many.callTool(call('a__say'))))).toBe('a');
@@ -110,12 +110,12 @@ describe('a gateway', () => {
       });
   });
 
-  test('refuses names that could be mistaken for each other', () => {
+  test('refuses ambiguous names', () => {
     for (const name of ['a__b', 'a_', '', 'a b'])
       expect(() => gateway({ [name]: registry('a') })).toThrow(/invalid source name/);
   });
 
-  test('goes on after any checkpoint, over the border of two sources', async () => {
+  test('continues after any checkpoint, also across two sources', async () => {
     await using many = gateway({ a: registry('a'), b: registry('b') });
     const all = await names(many);
     for (let taken = 1; taken <= all.length; taken += 1) {
@@ -127,7 +127,7 @@ describe('a gateway', () => {
     }
   });
 
-  test('keeps the others when one cannot be reached, and tells when it is back', async () => {
+  test('keeps the others when one cannot be reached, and reports when it is back', async () => {
     const server = flaky('b');
     server.up = false;
     await using many = gateway({ a: registry('a'), b: server.connect });
@@ -135,7 +135,7 @@ describe('a gateway', () => {
     expect([...many.problems.keys()]).toEqual(['b']);
     await expect(toArray(many.callTool(call('b__say')))).rejects.toMatchObject({
       code: 'network',
-      message: 'tool server "b" is not connected: nobody there',
+      message: 'tool server "b" is not connected: connection refused',
     });
     const changes = many.listen!()[Symbol.asyncIterator]();
     await changes.next();
@@ -146,7 +146,7 @@ describe('a gateway', () => {
     await changes.return?.();
   });
 
-  test('dials again what it has lost, and closes what it has dialled', async () => {
+  test('dials again after a lost connection, and closes what it dialled', async () => {
     const server = flaky('b');
     await using many = gateway({ a: registry('a'), b: server.connect });
     expect(await names(many)).toHaveLength(4);
@@ -172,7 +172,7 @@ describe('a gateway', () => {
 });
 
 describe('a pool', () => {
-  verifies('S234', 'dials each server once, ahead of time, for all who use it', async () => {
+  verifies('S234', 'dials each server once, ahead of time, for all users', async () => {
     const server = flaky('a');
     await using pool = sourcePool({ a: server.connect });
     expect(await pool.warm()).toEqual(new Map());
@@ -185,7 +185,7 @@ describe('a pool', () => {
     expect(server.dials).toBe(1);
   });
 
-  test('closes what nobody has used for a while, and never what is in use', async () => {
+  test('closes unused connections after a while, and never one in use', async () => {
     const server = flaky('a');
     await using pool = sourcePool({ a: server.connect }, { idleMs: 5 });
     const lease = await pool.lease('a');

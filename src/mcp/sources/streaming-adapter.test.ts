@@ -3,7 +3,7 @@ import { StreamingAdapter } from './streaming-adapter.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
 
-test('a source without pages of its own is cut into pages by its checkpoints', async () => {
+test('a source without pages is split into pages by its checkpoints', async () => {
   const registry = createRegistry({ name: 'r' });
   for (let n = 0; n < 250; n += 1) registry.register(tool(`t${n}`, '', {}, () => ''));
   const adapter = new StreamingAdapter(registry);
@@ -24,7 +24,7 @@ test('a source without pages of its own is cut into pages by its checkpoints', a
   expect(names).toEqual(Array.from({ length: 200 }, (_, n) => `t${n + 50}`));
 });
 
-test('a source without checkpoints says that it has no cursors', async () => {
+test('a source without checkpoints refuses cursors', async () => {
   const adapter = new StreamingAdapter({
     info: { name: 's', version: '1' },
     async *listTools() {

@@ -72,26 +72,22 @@ const echo: ToolSource['callTool'] = async function* ({ args }) {
 };
 
 describe('a list over gRPC', () => {
-  verifies(
-    ['S237', 'S238'],
-    'the first item is with the client before the second exists',
-    async () => {
-      let seen = (): void => {};
-      const first = new Promise<void>((resolve) => (seen = resolve));
-      await using at = await world((n) => (n === 1 ? first : undefined));
-      const names: string[] = [];
-      for await (const { name } of at.far.listTools()) {
-        if (names.length === 0) expect(at.produced()).toBe(1);
-        seen();
-        if (names.push(name) === 3) break;
-      }
-      expect(names).toEqual(['t0', 't1', 't2']);
-    },
-  );
+  verifies(['S237', 'S238'], 'the client has the first item before the second exists', async () => {
+    let seen = (): void => {};
+    const first = new Promise<void>((resolve) => (seen = resolve));
+    await using at = await world((n) => (n === 1 ? first : undefined));
+    const names: string[] = [];
+    for await (const { name } of at.far.listTools()) {
+      if (names.length === 0) expect(at.produced()).toBe(1);
+      seen();
+      if (names.push(name) === 3) break;
+    }
+    expect(names).toEqual(['t0', 't1', 't2']);
+  });
 
   verifies(
     ['S236', 'S260'],
-    'buffering at either end has made the whole list before its first item comes; ours a batch',
+    'buffering at either side creates the complete list before its first item arrives; ours a batch',
     async () => {
       const size = 3_000;
       let produced = 0;
@@ -132,7 +128,7 @@ describe('a list over gRPC', () => {
 
   verifies(
     'S251',
-    'a consumer that stops for good stops the producer within a batch and a window',
+    'a reader that stops forever stops the producer within a batch and a window',
     async () => {
       await using at = await world(undefined, echo);
       const list = at.far.listTools()[Symbol.asyncIterator]();
@@ -144,23 +140,19 @@ describe('a list over gRPC', () => {
     },
   );
 
-  verifies(
-    'S252',
-    'leaving cancels the stream: the producer is finished, and made no more',
-    async () => {
-      await fc.assert(
-        fc.asyncProperty(fc.integer({ min: 1, max: 200 }), async (taken) => {
-          await using at = await world();
-          let left = taken;
-          for await (const tool of at.far.listTools()) if ((left -= 1) === 0 && tool) break;
-          await expect.poll(() => at.open()).toBe(0);
-          await expect.poll(() => at.offered.calls).toBe(0);
-          expect(at.produced()).toBeLessThanOrEqual(taken + AHEAD);
-        }),
-        { numRuns: 10 },
-      );
-    },
-  );
+  verifies('S252', 'breaking out cancels the stream: the producer ends', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 200 }), async (taken) => {
+        await using at = await world();
+        let left = taken;
+        for await (const tool of at.far.listTools()) if ((left -= 1) === 0 && tool) break;
+        await expect.poll(() => at.open()).toBe(0);
+        await expect.poll(() => at.offered.calls).toBe(0);
+        expect(at.produced()).toBeLessThanOrEqual(taken + AHEAD);
+      }),
+      { numRuns: 10 },
+    );
+  });
 
   test('one client that never reads does not delay another', async () => {
     await using at = await world(undefined, echo);
@@ -173,7 +165,7 @@ describe('a list over gRPC', () => {
     await stalled.return?.();
   });
 
-  test('who leaves while an item is waited for does not wait for it, and the call ends', async () => {
+  test('a reader that breaks out during a wait for an item does not wait for it, and the call ends', async () => {
     await using at = await world((n) => (n < 1 ? undefined : new Promise(() => {})));
     const list = at.far.listTools()[Symbol.asyncIterator]();
     await list.next();
@@ -184,7 +176,7 @@ describe('a list over gRPC', () => {
     await expect.poll(() => at.offered.calls).toBe(0);
   });
 
-  test('an abort ends it with the reason, and a deaf producer does not keep it', async () => {
+  test('an abort ends it with the reason, also with a producer that ignores its signal', async () => {
     await using at = await world((n) => (n < 2 ? undefined : new Promise(() => {})));
     const controller = new AbortController();
     const seen: string[] = [];
@@ -197,7 +189,7 @@ describe('a list over gRPC', () => {
   });
 });
 
-test('any result is the same at the other end', async () => {
+test('any result is the same at the peer', async () => {
   await using at = await world(undefined, echo);
   const block = fc.oneof(
     fc.record({ type: fc.constant('text'), text: fc.string({ unit: 'binary' }) }),

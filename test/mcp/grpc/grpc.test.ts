@@ -71,7 +71,7 @@ toolSourceContract(
   through(async (source, scope) => overHttp('stateless')(await overGrpc(source, scope), scope)),
 );
 
-/** Everything that a source can have, with members that nobody knows. */
+/** Everything that a source can have, with unknown members. */
 const rich: ToolSource = {
   info: { name: 'rich', version: '2', instructions: 'Ask first.' },
   async *listTools() {
@@ -127,7 +127,7 @@ async function dialled(source: ToolSource): Promise<{ source: ToolSource } & Asy
 describe('over gRPC', () => {
   verifies(
     ['S250', 'S244'],
-    'all four lists stream with every member that they have, as they do over cursor pages',
+    'all four lists stream with every member, as they do over cursor pages',
     async () => {
       await using scope = new Disposer();
       for (const far of [
@@ -151,7 +151,7 @@ describe('over gRPC', () => {
     },
   );
 
-  test('a call brings all its events, asks, and is made again with the answer', async () => {
+  test('a call has all its events, asks, and is repeated with the answer', async () => {
     await using far = await dialled(rich);
     const first = { id: 'c', name: 'one', args: { ask: true }, meta: { trace: 'x' } };
     const near = await toArray(rich.callTool(first));
@@ -167,7 +167,7 @@ describe('over gRPC', () => {
     });
   });
 
-  test('a resource comes in parts, and is the same when it is joined', async () => {
+  test('a resource arrives in parts, and is the same when it is joined', async () => {
     await using offered = await offerGrpc(rich);
     await using far = await dialGrpc({ url: offered.url });
     const whole = await toArray(rich.readResource!('file:///a'));
@@ -183,7 +183,7 @@ describe('over gRPC', () => {
     });
   });
 
-  test('readings, prompts and completions ask, answer and complete', async () => {
+  test('reads, prompts and completions ask, answer and complete', async () => {
     await using far = await dialled(rich);
     const ask = async ({ id }: { id: string }) => ({ id, action: 'accept' as const, content: id });
     const [, secret] = await toArray(far.source.readResource!('file:///secret', { ask }));
@@ -200,7 +200,7 @@ describe('over gRPC', () => {
     );
   });
 
-  test('a source that has only tools is one that has only tools', async () => {
+  test('a source with tools only has tools only', async () => {
     await using far = await dialled(createRegistry({ name: 'bare' }));
     const has = Object.keys(far.source);
     expect(has).toEqual(expect.arrayContaining(['listTools', 'callTool', 'listen']));
@@ -221,7 +221,7 @@ describe('over gRPC', () => {
     expect(await sizes({ 'mcp-stream': '1' })).toEqual([32, 8]);
   });
 
-  test('what a call is about is in its metadata too, and must be what the message says', async () => {
+  test('the metadata has the method and name of a call, and must equal the message', async () => {
     const seen: unknown[] = [];
     const read = 'x'.repeat(3_000);
     await using offered = await offerGrpc(rich, {
@@ -249,7 +249,7 @@ describe('over gRPC', () => {
     }
   });
 
-  test('over TLS, to whom it trusts', async () => {
+  test('over TLS, with a trusted certificate', async () => {
     await using offered = await offerGrpc(rich, { tls: TLS });
     expect(offered.url).toMatch(/^grpcs:/);
     await using far = await dialGrpc({ url: offered.url, tls: { ca: TLS.cert } });
@@ -257,7 +257,7 @@ describe('over gRPC', () => {
     await expect(dialGrpc({ url: offered.url })).rejects.toMatchObject({ code: 'network' });
   });
 
-  test('a token opens, and without it nothing does', async () => {
+  test('calls need the token', async () => {
     await using offered = await offerGrpc(rich, { token: 'open sesame' });
     await expect(dialGrpc({ url: offered.url })).rejects.toMatchObject({ code: 'unauthorized' });
     await expect(dialGrpc({ url: offered.url, token: 'open' })).rejects.toMatchObject({
@@ -269,9 +269,9 @@ describe('over gRPC', () => {
 
   test.each([
     ['a tool without a schema', { name: 'b' }],
-    ['a schema that is no object', { name: 'b', inputSchema: [1] }],
+    ['a schema that is not an object', { name: 'b', inputSchema: [1] }],
     ['a tool without a name', { inputSchema: {} }],
-  ])('%s is malformed, and what came before stays', async (_, bad) => {
+  ])('%s is malformed, and earlier items stay valid', async (_, bad) => {
     await using far = await dialled({
       ...rich,
       async *listTools() {
@@ -287,7 +287,7 @@ describe('over gRPC', () => {
     expect(seen).toEqual(['a']);
   });
 
-  test('a result of 12 MB comes through; one over the limit is too large, and hurts no other', async () => {
+  test('a result of 12 MB is delivered; one over the limit is too large, and hurts no other', async () => {
     await using far = await dialled({
       ...rich,
       async *callTool({ args }) {
@@ -308,7 +308,7 @@ describe('over gRPC', () => {
     expect(over).toMatchObject({ code: 'too_large' });
   });
 
-  test('a server that dies in the middle of a list: what came stays, the rest is `network`', async () => {
+  test('a server that exits during a list: earlier items stay valid, the rest is `network`', async () => {
     const offered = await offerGrpc(
       {
         ...rich,
@@ -335,7 +335,7 @@ describe('over gRPC', () => {
 describe('the bridge', () => {
   verifies(
     ['S261', 'S262', 'S258'],
-    'page [1,2,3] is with the gRPC client before page 2 is asked for; then [4,5], and the end',
+    'page [1,2,3] is with the gRPC client before page 2 is requested; then [4,5], and the end',
     async () => {
       await using scope = new Disposer();
       const seen: string[] = [];
@@ -362,7 +362,7 @@ describe('the bridge', () => {
     },
   );
 
-  verifies('S265', 'a JSON-RPC client walks cursor pages cut from a gRPC stream', async () => {
+  verifies('S265', 'a JSON-RPC client reads cursor pages of a gRPC stream', async () => {
     await using scope = new Disposer();
     const far = await overGrpc(ourCatalogue().source, scope);
     const { url } = scope.use(await offerHttp(far, { pageSize: 10 }));
@@ -385,7 +385,7 @@ describe('the bridge', () => {
 
   verifies(
     'S266',
-    'calls and errors pass both ways, with their codes, words and data; a failing tool is a result',
+    'calls and errors pass both ways, with code, message and data; a failing tool is a result',
     async () => {
       await using scope = new Disposer();
       const { source } = ourCatalogue();
@@ -416,7 +416,7 @@ describe('the bridge', () => {
     },
   );
 
-  test('a cancel goes through two bridges', async () => {
+  test('a cancel passes two bridges', async () => {
     await using scope = new Disposer();
     const { source, slow } = ourCatalogue();
     const far = await overHttp('session')(
@@ -432,7 +432,7 @@ describe('the bridge', () => {
     await expect(run).rejects.toThrow('enough');
   });
 
-  test('whoever hands over a Cancellation itself can cancel a list by it', async () => {
+  test('a Cancellation itself can cancel a list', async () => {
     await using scope = new Disposer();
     const far = await overGrpc(
       {
@@ -441,12 +441,12 @@ describe('the bridge', () => {
           yield { name: 'first', inputSchema: { type: 'object' } };
           await new Promise(() => {});
         },
-        // oxlint-disable-next-line require-yield -- nobody calls
+        // oxlint-disable-next-line require-yield -- never called
         async *callTool() {},
       },
       scope,
     );
-    const cancellation = new Cancellation(); // its signal is no member of its own
+    const cancellation = new Cancellation(); // its signal is inherited
     const items = far.listTools(cancellation)[Symbol.asyncIterator]();
     expect((await items.next()).value).toMatchObject({ name: 'first' });
     const next = items.next();
@@ -466,7 +466,7 @@ describe('the bridge', () => {
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(2_000);
   });
 
-  test('1,100 calls cancelled at once hurt no bystander', async () => {
+  test('1,100 calls cancelled at the same time affect no other call', async () => {
     await using scope = new Disposer();
     const far = await overGrpc(ourCatalogue().source, scope);
     const controller = new AbortController();

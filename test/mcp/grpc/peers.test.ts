@@ -47,7 +47,7 @@ suite('@grpc/grpc-js as the client of our server', common.reason, () => {
     },
   );
 
-  test('it gets statuses, with the number of MCP in the trailers, and is asked for its token', async () => {
+  test('it gets statuses, with the code of MCP in the trailers, and needs its token', async () => {
     const js = await grpcJs(common);
     await using offered = await offerGrpc(ourCatalogue().source, { token: 'secret' });
     const client = js.client(MCP, offered.url);
@@ -130,7 +130,7 @@ suite('@grpc/grpc-js as the client of our server', common.reason, () => {
 });
 
 suite('@grpc/grpc-js as the server of our client', common.reason, () => {
-  test('we list and call it, hear its errors, and a loop that is left cancels its call', async () => {
+  test('we list and call it, get its errors, and breaking out of a loop cancels its call', async () => {
     const js = await grpcJs(common);
     let left = (): void => {};
     const cancelled = new Promise<void>((resolve) => (left = resolve));

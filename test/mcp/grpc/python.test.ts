@@ -11,7 +11,7 @@ const MCP = '/mcp.stream.v1.Mcp';
 suite("grpcio, the C core's gRPC in Python, as the client of our server", missing, () => {
   verifies(
     ['S253', 'S254'],
-    'it lists by stream, calls with progress, and is told failures in trailers',
+    'it lists by stream, calls with progress, and gets failures in trailers',
     async () => {
       const { source } = ourCatalogue();
       await using offered = await offerGrpc(source);
@@ -55,7 +55,7 @@ suite("grpcio, the C core's gRPC in Python, as the client of our server", missin
     }
   });
 
-  test('it needs the token, finds the server healthy, and speaks JSON-RPC through the tunnel', async () => {
+  test('it needs the token, finds the server healthy, and uses JSON-RPC through the tunnel', async () => {
     const { source } = ourCatalogue();
     await using offered = await offerGrpc(source, {
       token: 'secret',
@@ -85,7 +85,7 @@ suite("grpcio, the C core's gRPC in Python, as the client of our server", missin
 });
 
 suite('grpcio as the server of our client', missing, () => {
-  test('we list and call it, hear its errors, and what we leave or limit ends there', async () => {
+  test('we list and call it, get its errors, and our cancels and deadlines end its calls', async () => {
     await using python = await pythonServer();
     await using far = await dialGrpc({ url: python.url });
     expect(far.info).toEqual({ name: 'python', version: '1' });

@@ -29,7 +29,7 @@ function batchOf(layout: Layout, items: readonly JsonObject[], checkpoint?: stri
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 describe('the items of a list', () => {
-  test('come out as they went in, whatever members they have', () => {
+  test('are decoded as they were encoded, whatever members they have', () => {
     fc.assert(
       fc.property(
         fc
@@ -46,7 +46,7 @@ describe('the items of a list', () => {
     );
   });
 
-  test('are any number in any order of sizes: lengths of one to four bytes, and a buffer that grows', () => {
+  test('may have any number and size: lengths of one to four bytes, and a buffer that grows', () => {
     const batch = new BatchWriter(TOOL);
     for (const sizes of [
       [0, 50, 127, 128],
@@ -66,7 +66,7 @@ describe('the items of a list', () => {
     }
   });
 
-  test('are a batch without the one that JSON has no form for', () => {
+  test('are a batch without an item that JSON cannot encode', () => {
     const batch = new BatchWriter(TOOL);
     batch.add({ name: 'a', inputSchema: {} });
     expect(() => batch.add({ name: 'b', inputSchema: { n: 1n } })).toThrow(TypeError);
@@ -114,7 +114,7 @@ describe('the items of a list', () => {
     expect(Object.keys(items[1]!)).toEqual(['name', '__proto__']);
   });
 
-  test('unknown fields are passed over, and rubbish is malformed', () => {
+  test('unknown fields are skipped, and invalid bytes are malformed', () => {
     const one = batchOf(TOOL, [{ name: 'a', inputSchema: {} }]);
     const strange = Buffer.from([0x50, 0x80, 0x01, 0x5a, 1, 7, 0x61, 1, 2, 3, 4, 5, 6, 7, 8]);
     expect(decodeBatch(TOOL, Buffer.concat([strange, one])).items).toHaveLength(1);

@@ -10,7 +10,7 @@ import {
   serverStream,
   unary,
 } from '../../../grpc/index.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asArray, asObject, isObject, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { ToolSource } from '../../types.ts';
 import { callerOf } from '../routing-metadata.ts';
@@ -106,7 +106,7 @@ export function googleRoutes(source: ToolSource): GrpcRoute[] {
           const { description, messages } = await source.getPrompt!(name, args, options);
           return create(GetPromptResponseSchema, {
             ...(typeof description === 'string' && { description }),
-            messages: (Array.isArray(messages) ? messages : []).map(toGoogleMessage),
+            messages: asArray(messages).map(toGoogleMessage),
           });
         }),
       ),
@@ -200,9 +200,9 @@ async function complete(
     },
     { signal },
   );
-  const { values, total, hasMore } = isObject(completion) ? completion : {};
+  const { values, total, hasMore } = asObject(completion);
   return create(CompletionResponseSchema, {
-    values: (Array.isArray(values) ? values : []).map(String),
+    values: asArray(values).map(String),
     hasMore: hasMore === true,
     ...(Number.isSafeInteger(total) && { totalMatches: BigInt(Number(total)) }),
   });

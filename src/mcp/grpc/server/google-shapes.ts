@@ -1,5 +1,5 @@
 import type { JsonObject as ProtoJson, MessageInitShape } from '@bufbuild/protobuf';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, asObjects, isObject, type JsonObject } from '../../../json.ts';
 import { toBytes } from '../codec/content-codec.ts';
 import type {
   CallToolResponse_ContentSchema,
@@ -56,12 +56,10 @@ export const toGoogleTemplate = (
 
 export const toGooglePrompt = (item: JsonObject): MessageInitShape<typeof PromptSchema> => ({
   ...texts(item, ['name', 'title', 'description']),
-  arguments: (Array.isArray(item['arguments']) ? item['arguments'] : [])
-    .filter(isObject)
-    .map((one) => ({
-      ...texts(one, ['name', 'title', 'description']),
-      ...flags(one, ['required']),
-    })),
+  arguments: asObjects(item['arguments']).map((one) => ({
+    ...texts(one, ['name', 'title', 'description']),
+    ...flags(one, ['required']),
+  })),
 });
 
 export function toGoogleContents(
@@ -92,7 +90,7 @@ export function toGoogleContent(block: JsonObject): Block {
 }
 
 export function toGoogleMessage(message: unknown): MessageInitShape<typeof PromptMessageSchema> {
-  const { role, content } = isObject(message) ? message : {};
+  const { role, content } = asObject(message);
   return {
     role: role === 'assistant' ? Role.ASSISTANT : Role.USER,
     ...(isObject(content) && toGoogleContent(content)),

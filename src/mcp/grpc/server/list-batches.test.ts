@@ -8,7 +8,10 @@ import { TOOL } from '../codec/field-layout.ts';
 
 const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Items that come at once or some turns later, then the end or an error; its place is their number. */
+/**
+ * Items that arrive immediately or some turns later, then the end or an error. The checkpoint is
+ * their number.
+ */
 function source(
   waits: readonly number[],
   fails: boolean,
@@ -39,7 +42,7 @@ const waits = fc.array(
   { maxLength: 150 },
 );
 
-test('however items come, all of them go out in order, and an error behind them', async () => {
+test('all items are sent in order, however they arrive, followed by the error', async () => {
   await fc.assert(
     fc.asyncProperty(waits, fc.boolean(), async (turns, fails) => {
       const list = source(turns, fails);
@@ -61,7 +64,7 @@ test('however items come, all of them go out in order, and an error behind them'
   );
 });
 
-test('who leaves has closed the source, which is a batch and an item ahead at the most', async () => {
+test('a reader that breaks out closes the source, which is at most a batch and an item ahead', async () => {
   await fc.assert(
     fc.asyncProperty(waits, fc.nat({ max: 5 }), async (turns, wanted) => {
       const list = source([...turns, 0], false);
@@ -77,7 +80,7 @@ test('who leaves has closed the source, which is a batch and an item ahead at th
   );
 });
 
-test('an item that JSON has no form for ends the list behind those before it, and closes it', async () => {
+test('an item that JSON cannot encode ends the list after the items before it, and closes it', async () => {
   let closed = false;
   const list = (async function* () {
     try {

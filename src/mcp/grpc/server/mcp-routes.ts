@@ -12,7 +12,7 @@ import type { Items } from '../../../stream/types.ts';
 import { parseCheckpoint } from '../../sources/checkpoint.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
 import type { ToolSource } from '../../types.ts';
-import { CollectingAsk } from '../input-required.ts';
+import { collectingAsk, inputRequiredAfter } from '../input-required.ts';
 import { batchesOf, pageBatchesOf } from './list-batches.ts';
 import { chunksOf } from '../codec/resource-chunks.ts';
 import { mapErrors, withGrpcStatus, toGrpcError } from '../codec/grpc-errors.ts';
@@ -56,14 +56,16 @@ export function mcpRoutes(source: ToolSource): GrpcRoute[] {
         withGrpcStatus(async () => {
           checkRoutingMetadata(call, 'prompts/get', name);
           const { signal } = call;
-          const asking = new CollectingAsk(answers);
+          const asking = collectingAsk(answers);
           const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
           try {
             const options = { signal, ask: asking.ask, caller: callerOf(call) };
             const result = await source.getPrompt!(name, args, options);
             return create(GetPromptResponseSchema, { resultJson: JSON.stringify(result) });
           } catch (error) {
-            return create(GetPromptResponseSchema, { inputRequired: asking.required(error) });
+            return create(GetPromptResponseSchema, {
+              inputRequired: inputRequiredAfter(asking, error),
+            });
           }
         }),
       ),
@@ -140,7 +142,7 @@ async function* resourceChunks(
 ): AsyncGenerator<ResourceChunk, void, undefined> {
   checkRoutingMetadata(call, 'resources/read', uri);
   const { signal } = call;
-  const asking = new CollectingAsk(answers);
+  const asking = collectingAsk(answers);
   const options = {
     signal,
     ask: asking.ask,
@@ -155,6 +157,6 @@ async function* resourceChunks(
     }
   } catch (error) {
     if (index > 0) throw error;
-    yield create(ResourceChunkSchema, { inputRequired: asking.required(error) });
+    yield create(ResourceChunkSchema, { inputRequired: inputRequiredAfter(asking, error) });
   }
 }

@@ -1,6 +1,6 @@
 import { checkTool } from '../../registry/check-tool.ts';
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../../types.ts';
 import { listenerOf } from './change-listener.ts';
@@ -15,8 +15,8 @@ export function clientSource(
   initialized: JsonObject,
 ): ToolSource & AsyncDisposable {
   const { serverInfo, instructions } = initialized;
-  const { name, version } = isObject(serverInfo) ? serverInfo : {};
-  const can = isObject(initialized['capabilities']) ? initialized['capabilities'] : {};
+  const { name, version } = asObject(serverInfo);
+  const can = asObject(initialized['capabilities']);
   const list =
     <T extends JsonObject>(method: string, key: string, check?: (item: T) => void) =>
     (options?: ListOptions): Items<T> =>

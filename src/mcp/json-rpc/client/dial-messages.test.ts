@@ -91,7 +91,7 @@ describe('dialling', () => {
     }
   });
 
-  test('a server of an unknown protocol, or one that hangs up, is refused and let go', async () => {
+  test('a server of an unknown protocol, or one that disconnects, is refused and closed', async () => {
     const [near, far] = messagePair();
     void (async () => {
       for await (const { id } of far.incoming)
@@ -104,7 +104,7 @@ describe('dialling', () => {
     await expect(dialMessages(mute)).rejects.toMatchObject({ code: expect.any(String) as string });
   });
 
-  test('a signal ends a handshake that hangs', async () => {
+  test('a signal ends a handshake without a response', async () => {
     const [near] = messagePair();
     const stop = new AbortController();
     const dialled = dialMessages(near, { signal: stop.signal });
@@ -132,7 +132,7 @@ describe('dialling', () => {
     ]);
   });
 
-  test('errors keep code, message and data through a further offer', async () => {
+  test('errors keep code, message and data through a second server', async () => {
     const error = { code: -32042, message: 'quota', data: { left: 0 } };
     const { source } = await open({
       'tools/call': ({ id }, far) => far.send({ jsonrpc: '2.0', id, error }),
@@ -148,7 +148,7 @@ describe('dialling', () => {
     await source[Symbol.asyncDispose]();
   });
 
-  test('resources, prompts and completion go through', async () => {
+  test('resources, prompts and completion are passed on', async () => {
     const echo: Handler = ({ id, method, params }, far) =>
       far.send(rpcResult(id as RpcId, { contents: [{ method }], method, params }));
     const { source } = await open({
@@ -168,7 +168,7 @@ describe('dialling', () => {
 });
 
 describe('a call', () => {
-  test('gets all progress before its result under any interleaving, and none of others’', async () => {
+  test('gets all its progress before its result under any interleaving, and none of other calls', async () => {
     const plan = fc.array(fc.nat(6), { minLength: 1, maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(plan, fc.scheduler(), async (counts, scheduler) => {
@@ -200,7 +200,7 @@ describe('a call', () => {
     );
   });
 
-  test('a reader that is far behind loses no newest progress and never the result', async () => {
+  test('a reader that is far behind gets the newest progress and always the result', async () => {
     const { source, far } = await open({
       'tools/call': async (message) => {
         for (let n = 1; n <= 1_000; n += 1) await far.send(progress(message, n));
@@ -219,7 +219,7 @@ describe('a call', () => {
     expect(seen.at(-1)).toMatchObject({ type: 'result' });
   });
 
-  test('left or aborted at any point sends one cancel for its own id, and leaves nothing behind', async () => {
+  test('sends one cancel for its own id when it is cancelled or aborted at any point, and leaves nothing', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.record({ leaveAt: fc.nat(5), abort: fc.boolean() }), {
@@ -269,8 +269,8 @@ describe('a call', () => {
   });
 });
 
-describe('the server’s own doings', () => {
-  test('its requests are answered by onRequest, pings by us, the rest with an error', async () => {
+describe('messages of the server', () => {
+  test('requests go to onRequest, pings are answered, the rest gets an error', async () => {
     const [near, far] = messagePair();
     script(far, {});
     const asked: unknown[] = [];
@@ -302,7 +302,7 @@ describe('the server’s own doings', () => {
     expect(source.info.name).toBe('scripted');
   });
 
-  test('a request that the server takes back aborts onRequest and is not answered', async () => {
+  test('a request that the server cancels aborts onRequest and gets no response', async () => {
     const [near, far] = messagePair();
     script(far, {});
     let onAbort = (): void => {};
@@ -325,7 +325,7 @@ describe('the server’s own doings', () => {
     expect(source.info.version).toBe('1');
   });
 
-  test('a log line comes with the call it can only belong to', async () => {
+  test('a log line arrives with the only call that it can belong to', async () => {
     const { source } = await open({
       'tools/call': async (message, far) => {
         const params = { level: 'info', data: { a: 1 }, logger: 'db' };
@@ -340,7 +340,7 @@ describe('the server’s own doings', () => {
     ]);
   });
 
-  test('junk on the road hurts nobody', async () => {
+  test('invalid messages affect no call', async () => {
     const { source } = await open({
       'tools/call': async (message, far) => {
         await far.send({ jsonrpc: '2.0', id: 999, result: {} });
@@ -388,7 +388,7 @@ describe('the server’s own doings', () => {
     );
   });
 
-  test('an answer with neither result nor error is `malformed`', async () => {
+  test('a response with neither result nor error is `malformed`', async () => {
     const { source } = await open({
       'tools/call': async (message, road) => road.send({ jsonrpc: '2.0', id: message['id'] }),
     });
@@ -398,7 +398,7 @@ describe('the server’s own doings', () => {
     });
   });
 
-  test('an answer without a result is `malformed`', async () => {
+  test('a response without a result is `malformed`', async () => {
     const { source } = await open({
       'tools/call': ({ id }, far) => far.send({ jsonrpc: '2.0', id, result: 'text' }),
       'tools/list': ({ id }, far) => far.send({ jsonrpc: '2.0', id, error: 'text' }),
@@ -409,8 +409,8 @@ describe('the server’s own doings', () => {
   });
 });
 
-describe('the end of the road', () => {
-  test('ends every call, list and listener with `peer_exited`, and all that come later', async () => {
+describe('the end of the transport', () => {
+  test('ends every call, list and listener with `peer_exited`, also later ones', async () => {
     const { source, far } = await open({
       'tools/list': (message) =>
         (message['params'] as JsonObject | undefined)
@@ -444,7 +444,7 @@ describe('the end of the road', () => {
     await source[Symbol.asyncDispose]();
   });
 
-  test('disposing ends what is in flight with `closed`; twice is fine', async () => {
+  test('disposing ends everything in flight with `closed`; disposing twice is harmless', async () => {
     const { source } = await open({ 'tools/call': () => {} });
     const run = toArray(source.callTool(call('t')));
     run.catch(() => {});
@@ -453,7 +453,7 @@ describe('the end of the road', () => {
     await expect(run).rejects.toMatchObject({ code: 'closed' });
   });
 
-  verifies('S50', 'a client that goes away aborts its own calls and no one else’s', async () => {
+  verifies('S50', 'a client that disconnects aborts only its own calls', async () => {
     const { source, slow } = ourCatalogue();
     const [near, far] = messagePair();
     const [other, otherFar] = messagePair();
@@ -473,7 +473,7 @@ describe('the end of the road', () => {
     await servingOther[Symbol.asyncDispose]();
   });
 
-  verifies('S245', 'what goes over the wire is plain JSON-RPC, cursors and all', async () => {
+  verifies('S245', 'the messages on the wire are standard JSON-RPC with cursors', async () => {
     const { source } = ourCatalogue();
     const [near, far] = messagePair();
     await using serving = serveMessages(source, far, { pageSize: 20 });

@@ -3,10 +3,8 @@ import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
+import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
-
-/** How often a server may ask before it responds. */
-const MAX_ROUNDS = 8;
 
 /** The questions of a server, and the state to return with the answers. */
 export interface InputRequired {
@@ -49,14 +47,19 @@ export async function inRounds(
   params: JsonObject,
   { begin, ask, ...options }: RoundOptions = {},
 ): Promise<JsonObject> {
-  const answering = options.signal ? { signal: options.signal } : {};
-  let more: JsonObject = {};
-  for (let round = 0; round <= MAX_ROUNDS; round += 1) {
+  const attempt = (more?: JsonObject): Promise<JsonObject> => {
     begin?.();
-    const result = await client.request(method, { ...params, ...more }, options);
-    const asked = askedIn(result);
-    if (!asked || !(client.canAnswer || ask)) return result;
-    const responses = Object.entries(asked.inputRequests).map(async ([key, request]) => {
+    return client.request(method, more ? { ...params, ...more } : params, options);
+  };
+  const result = await attempt();
+  const asked = askedIn(result);
+  if (!asked || !(client.canAnswer || ask)) return result;
+  const answering = options.signal ? { signal: options.signal } : {};
+  const again = async ({
+    inputRequests,
+    requestState,
+  }: InputRequired): Promise<InputAttempt<JsonObject, InputRequired>> => {
+    const responses = Object.entries(inputRequests).map(async ([key, request]) => {
       const { callId: _, ...question } = fromWire('', key, request);
       const { method: wanted, params: of } = question.data as WireInput;
       const response =
@@ -65,9 +68,13 @@ export async function inRounds(
           : toResponse(await ask({ ...question, id: key }, answering), wanted);
       return [key, response] as const;
     });
-    more = retry(asked.requestState, Object.fromEntries(await Promise.all(responses)));
-  }
-  throw new DuolaneError('malformed', `the server asked ${MAX_ROUNDS} times and never answered`);
+    const next = await attempt(
+      retry(requestState, Object.fromEntries(await Promise.all(responses))),
+    );
+    const questions = askedIn(next);
+    return questions ? { questions } : { result: next };
+  };
+  return askInRounds({ questions: asked }, again, () => tooManyRounds(method));
 }
 
 const retry = (requestState: string | undefined, inputResponses: JsonObject): JsonObject => ({

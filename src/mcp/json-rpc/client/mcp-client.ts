@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
@@ -15,7 +15,7 @@ import {
   rpcResult,
 } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/json-rpc-errors.ts';
-import { Callers } from '../../caller.ts';
+import { Callers } from '../../sources/caller-names.ts';
 import { ChangeFeed } from '../../sources/change-feed.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
@@ -138,7 +138,7 @@ export class McpClient implements AsyncDisposable {
   #handleNotification(message: RpcNotification): void {
     const { method } = message;
     // A malformed notification must not end the connection for all its users.
-    const params: JsonObject = isObject(message.params) ? message.params : {};
+    const params: JsonObject = asObject(message.params);
     const changed = CHANGED[method];
     if (changed) {
       const uri = params['uri'];

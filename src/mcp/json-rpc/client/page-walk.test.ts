@@ -45,10 +45,10 @@ const scripts: fc.Arbitrary<Script> = fc
       .map((cursors) => ({ pages, cursors }));
   });
 
-describe('a walk over pages', () => {
+describe('a list in pages', () => {
   verifies(
     ['S256', 'S257'],
-    'gives every item once and in order, and asks for each page once',
+    'yields every item once and in order, and requests each page once',
     async () => {
       await fc.assert(
         fc.asyncProperty(scripts, async (script) => {
@@ -62,7 +62,7 @@ describe('a walk over pages', () => {
 
   verifies(
     ['S258', 'S252'],
-    'asks for a page only when all before it is taken, and for none after leaving',
+    'requests a page only when all items before it are taken, and none after the loop',
     async () => {
       await fc.assert(
         fc.asyncProperty(scripts, fc.nat(20), async (script, leaveAt) => {
@@ -85,7 +85,7 @@ describe('a walk over pages', () => {
     },
   );
 
-  test('goes on after any checkpoint as if it had never stopped', async () => {
+  test('continues after any checkpoint as if it had never stopped', async () => {
     await fc.assert(
       fc.asyncProperty(scripts, fc.nat(20), async (script, at) => {
         const all = script.pages.flat();
@@ -102,7 +102,7 @@ describe('a walk over pages', () => {
     );
   });
 
-  test('has the server’s own cursor as checkpoint at the end of a page', async () => {
+  test('has the cursor of the server as checkpoint at the end of a page', async () => {
     const { asked, open } = scripted({ pages: [[{ n: 1 }], [{ n: 2 }]], cursors: ['abc'] });
     const walk = open();
     for await (const _ of walk) break;
@@ -135,14 +135,14 @@ describe('a walk over pages', () => {
     },
   );
 
-  test('gives up on a list that never ends', async () => {
+  test('fails if the list never ends', async () => {
     let asked = 0;
     const walk = new PageWalk(async () => ({ items: [], nextCursor: `c${(asked += 1)}` }), 'items');
     await expect(toArray(walk)).rejects.toMatchObject({ code: 'too_large' });
     expect(asked).toBe(10_000);
   });
 
-  test('refuses pages that are none, and keeps what it gave before', async () => {
+  test('refuses invalid pages, and keeps the items before them', async () => {
     for (const bad of [{}, { items: {} }, { items: [1] }, { items: [], nextCursor: 3 }]) {
       const pages: JsonObject[] = [{ items: [{ n: 1 }], nextCursor: 'a' }, bad];
       const seen: unknown[] = [];
@@ -156,7 +156,7 @@ describe('a walk over pages', () => {
     }
   });
 
-  test('takes null for no cursor, and is read once', async () => {
+  test('treats null as no cursor, and can be read once', async () => {
     const walk = new PageWalk(async () => ({ items: [{ n: 1 }], nextCursor: null }), 'items');
     expect(await toArray(walk)).toEqual([{ n: 1 }]);
     await expect(toArray(walk)).rejects.toMatchObject({ code: 'closed' });
@@ -179,7 +179,7 @@ describe('both forms of a list', () => {
 
   verifies(
     ['S239', 'S240', 'S241', 'S242', 'S243'],
-    'hold the same: the stream, and the collected list that has no nextCursor',
+    'are equal: the stream, and the collected list without nextCursor',
     async () => {
       await fc.assert(
         fc.asyncProperty(scripts, async (script) => {
@@ -193,26 +193,30 @@ describe('both forms of a list', () => {
     },
   );
 
-  verifies('S240', 'with a cursor, `listTools` gives exactly one page of the server', async () => {
-    await fc.assert(
-      fc.asyncProperty(scripts, async (script) => {
-        const { asked, open } = scripted(script);
-        const adapter = new StreamingAdapter(sourceOf(open));
-        for (const [index, cursor] of script.cursors.entries()) {
-          if (cursor.startsWith('duolane+')) continue;
-          const next = script.cursors[index + 1];
-          asked.length = 0;
-          expect(await adapter.listTools({ cursor })).toEqual({
-            tools: script.pages[index + 1],
-            ...(next !== undefined && { nextCursor: next }),
-          });
-          expect(asked).toEqual([cursor]);
-        }
-      }),
-    );
-  });
+  verifies(
+    'S240',
+    'with a cursor, `listTools` returns exactly one page of the server',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(scripts, async (script) => {
+          const { asked, open } = scripted(script);
+          const adapter = new StreamingAdapter(sourceOf(open));
+          for (const [index, cursor] of script.cursors.entries()) {
+            if (cursor.startsWith('duolane+')) continue;
+            const next = script.cursors[index + 1];
+            asked.length = 0;
+            expect(await adapter.listTools({ cursor })).toEqual({
+              tools: script.pages[index + 1],
+              ...(next !== undefined && { nextCursor: next }),
+            });
+            expect(asked).toEqual([cursor]);
+          }
+        }),
+      );
+    },
+  );
 
-  verifies('S250', 'exist for resources, resource templates and prompts alike', async () => {
+  verifies('S250', 'exist for resources, resource templates and prompts', async () => {
     const script = { pages: [[{ n: 1 }], [{ n: 2 }]], cursors: ['x'] };
     const adapter = new StreamingAdapter(sourceOf(scripted(script).open));
     const all = [{ n: 1 }, { n: 2 }];
@@ -230,7 +234,7 @@ describe('both forms of a list', () => {
   });
 });
 
-test('pages are checked as single items are', async () => {
+test('items of pages are checked like single items', async () => {
   const pages = [
     { tools: [{ name: 'a', inputSchema: {} }], nextCursor: '2' },
     { tools: [{ name: 'b' }] },

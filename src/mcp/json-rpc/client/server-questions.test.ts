@@ -5,7 +5,7 @@ import { ServerQuestions } from './server-questions.ts';
 const ask = (questions: ServerQuestions, message: string, signal?: AbortSignal) =>
   questions.answer('elicitation/create', { message }, signal ? { signal } : {});
 
-test('an answer fits the same question of another run, by what it says and how often', async () => {
+test('an answer fits the same question of another run, by its content and its count', async () => {
   const asked: InputRequest[] = [];
   const first = new ServerQuestions('c1', (request) => asked.push(request));
   const pending = [ask(first, 'Go on?'), ask(first, 'Name?'), ask(first, 'Go on?')];
@@ -26,7 +26,7 @@ test('an answer fits the same question of another run, by what it says and how o
   expect(asked.at(-1)).toMatchObject({ message: 'Something else?', callId: 'c1' });
 });
 
-test('one that is taken back waits for nobody, and a declined sampling is an error', async () => {
+test('a cancelled question needs no answer, and a declined sampling is an error', async () => {
   const questions = new ServerQuestions('c1', () => {});
   const stop = new AbortController();
   const taken = ask(questions, 'Still there?', stop.signal);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { SseDecoder } from '../../../wire/sse.ts';
 import { sseEvents } from './message-body.ts';
 
-test('an event that never ends is `too_large` as soon as it passes the limit', async () => {
+test('an event that never ends is `too_large` as soon as it exceeds the limit', async () => {
   let chunks = 0;
   let cancelled = false;
   const body = new ReadableStream<Uint8Array>(

@@ -10,7 +10,7 @@ const toolOf = (name: string, properties: JsonObject): JsonObject => ({
 
 const region = { type: 'string', 'x-mcp-header': 'Region' };
 
-test('what a call says in its headers is what it says in its body, whatever it is', () => {
+test('the parameter headers of a call equal its body', () => {
   const known = new ParamHeaders();
   const nested = { type: 'object', properties: { zone: { ...region, 'x-mcp-header': 'Zone' } } };
   const count = { type: 'integer', 'x-mcp-header': 'Count' };
@@ -38,7 +38,7 @@ test('what a call says in its headers is what it says in its body, whatever it i
   );
 });
 
-test('a tool whose headers are not in order is left out with the reason, and no other', () => {
+test('only a tool with invalid header declarations is omitted, with the reason', () => {
   const bad: Record<string, JsonObject> = {
     empty: { a: { ...region, 'x-mcp-header': '' } },
     spaced: { a: { ...region, 'x-mcp-header': 'My Region' } },
@@ -58,7 +58,7 @@ test('a tool whose headers are not in order is left out with the reason, and no 
   expect(refused).toEqual(Object.keys(bad));
 });
 
-test('a schema of any depth is looked through without falling', () => {
+test('a schema of any depth is searched without a stack overflow', () => {
   let schema: JsonObject = { properties: { a: region } };
   for (let depth = 0; depth < 5_000; depth += 1) schema = { items: schema };
   expect(paramHeaders(schema)).toEqual([]);

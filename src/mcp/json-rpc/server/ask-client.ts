@@ -5,13 +5,16 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { VERSION_ERRORS } from '../protocol-versions.ts';
 import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
+import {
+  type InputAttempt,
+  askInRounds,
+  CollectingAsk,
+  MAX_INPUT_ROUNDS,
+} from '../../sources/ask-rounds.ts';
 import type { RequestContext } from './methods.ts';
 
 /** How long a client may take to return with the answers to a request. */
 const STATE_MS = 24 * 60 * 60 * 1000;
-
-/** How often one request may ask its client; a stateless client counts for itself. */
-export const MAX_ROUNDS = 8;
 
 /** What a stateless client carries from one round of a request to the next. */
 export interface Round {
@@ -152,31 +155,33 @@ export async function serveWithQuestions(
   context: RequestContext,
   run: (ask: Ask) => Promise<JsonObject>,
 ): Promise<JsonObject> {
-  let round = readRound(method, params, '', context);
-  for (let rounds = 1; ; rounds += 1) {
-    const { answers } = round;
-    const asked = new Map<string, InputRequest>();
+  const attempt = async (round: Round): Promise<InputAttempt<JsonObject, AskingRound>> => {
+    const collecting = new CollectingAsk(round.answers);
     try {
-      return await run(async (request) => {
-        const known = answers.find(({ id }) => id === request.id);
-        if (known) return known;
-        asked.set(request.id, request);
-        throw new DuolaneError(
-          'suspended',
-          `${method} waits for the answer to question "${request.id}"`,
-        );
-      });
+      return { result: await run(collecting.ask) };
     } catch (error) {
-      const suspended = error instanceof DuolaneError && error.code === 'suspended';
-      if (!suspended || asked.size === 0 || rounds > MAX_ROUNDS) throw error;
+      return { questions: { round, fresh: collecting.questionsAfter(error) } };
     }
-    const obtained = await obtainAnswers(round, [...asked.values()], context);
+  };
+  const again = async ({
+    round,
+    fresh,
+  }: AskingRound): Promise<InputAttempt<JsonObject, AskingRound>> => {
+    const obtained = await obtainAnswers(round, fresh, context);
     if (!obtained)
       throw new DuolaneError(
         'unsupported',
         `${method} needs an answer, but no one can be asked; set ask, or use a client with elicitation`,
       );
-    if ('result' in obtained) return obtained.result;
-    round = { ...round, answers: obtained.answers };
-  }
+    return 'result' in obtained ? obtained : attempt({ ...round, answers: obtained.answers });
+  };
+  const first = await attempt(readRound(method, params, '', context));
+  const message = `${method} asked more than ${MAX_INPUT_ROUNDS} times`;
+  return askInRounds(first, again, () => new DuolaneError('internal', message));
+}
+
+/** A round whose attempt ended with questions. */
+interface AskingRound {
+  readonly round: Round;
+  readonly fresh: readonly InputRequest[];
 }

@@ -1,6 +1,6 @@
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import type { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
@@ -131,7 +131,7 @@ export function methodHandlers(source: ToolSource, pageSize: number, signer: Tok
 /** Handles `initialize`: agrees on a version of the session protocol. */
 function initialize(source: ToolSource, params: JsonObject, client: ClientState): JsonObject {
   const wanted = string('protocolVersion', params['protocolVersion']);
-  client.capabilities = isObject(params['capabilities']) ? params['capabilities'] : {};
+  client.capabilities = asObject(params['capabilities']);
   const { name, version, instructions } = source.info;
   return {
     protocolVersion: PROTOCOL_VERSIONS.find((known) => known === wanted) ?? PROTOCOL_VERSIONS[0],

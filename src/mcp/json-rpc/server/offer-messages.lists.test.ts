@@ -11,7 +11,7 @@ import type { ToolSource } from '../../types.ts';
 import { offerMessages } from './offer-messages.ts';
 
 describe('lists', () => {
-  test('come in pages of the size wanted; any cursor may be asked for again', async () => {
+  test('arrive in pages of the given size; any cursor may be used again', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 0, max: 30 }),
@@ -41,7 +41,7 @@ describe('lists', () => {
     );
   });
 
-  test('that are begun and left are let go', async () => {
+  test('are closed when they are started and not continued', async () => {
     let open = 0;
     const source: ToolSource = {
       info: { name: 's', version: '1' },
@@ -107,7 +107,7 @@ describe('lists', () => {
   );
 });
 
-describe('what the server sends unasked', () => {
+describe('messages that the server sends on its own', () => {
   test('a changed registry is announced', async () => {
     const registry = createRegistry({ name: 'r' });
     await using end = offerMessages(registry);
@@ -120,7 +120,7 @@ describe('what the server sends unasked', () => {
     });
   });
 
-  test('only a message with a result or an error and no method answers our request, whatever its id', async () => {
+  test('only a message with a result or an error, and without a method, settles our request', async () => {
     await using end = offerMessages(ourCatalogue().source);
     const { waitFor } = reader(end);
     const asked = end.request('sampling/createMessage', { messages: [] });
@@ -156,7 +156,7 @@ describe('a tool that asks', () => {
     });
   const call = { name: 't', _meta: { 'claudecode/toolUseId': 'toolu_1' } };
 
-  test('is answered by `ask` and called again until it is done', async () => {
+  test('is answered by `ask` and called again until it has a result', async () => {
     await using end = offerMessages(asking(), {
       ask: async ({ id }) => ({ id, action: id.endsWith('a') ? 'accept' : 'decline' }),
     });
@@ -165,7 +165,7 @@ describe('a tool that asks', () => {
     });
   });
 
-  test('asks the client when it can elicit', async () => {
+  test('asks the client if it supports elicitation', async () => {
     await using end = offerMessages(asking());
     await send(end, 'initialize', { ...HELLO, capabilities: { elicitation: {} } });
     void (async () => {
@@ -178,7 +178,7 @@ describe('a tool that asks', () => {
     });
   });
 
-  test('says so when nobody can be asked', async () => {
+  test('reports that no one can be asked', async () => {
     await using end = offerMessages(asking());
     const answer = await send(end, 'tools/call', call);
     expect(answer).toMatchObject({ result: { isError: true } });

@@ -30,7 +30,7 @@ const briefing = (): ToolSource =>
 describe('the handshake', () => {
   verifies(
     ['S52', 'S53', 'S54', 'S55', 'S56', 'S57', 'S66', 'S75'],
-    'is answered method by method, with bare tool names',
+    'has the expected result for each method, with tool names without prefix',
     async () => {
       await using end = offerMessages(briefing());
       expect(await send(end, 'initialize', HELLO, 0)).toEqual({
@@ -75,7 +75,7 @@ describe('the handshake', () => {
     },
   );
 
-  test('agrees on the version that the client knows, or offers the newest', async () => {
+  test('agrees on the version of the client, or offers the newest', async () => {
     for (const [wanted, given] of [
       ['2024-11-05', '2024-11-05'],
       ['2025-06-18', '2025-06-18'],
@@ -135,7 +135,7 @@ describe('errors', () => {
     },
   );
 
-  test('of our own making tell nothing of the inside', async () => {
+  test('of our own code reveal nothing about the server', async () => {
     const source: ToolSource = {
       info: { name: 's', version: '1' },
       listTools: () => {
@@ -151,7 +151,7 @@ describe('errors', () => {
   });
 });
 
-test('a registry whose callTool is wrapped is called through the wrapper', async () => {
+test('a registry with a replaced callTool is called through the replacement', async () => {
   const registry = createRegistry({
     name: 'r',
     tools: [tool('add', 'Adds', {}, () => 'bare')],
@@ -176,7 +176,7 @@ async function warning(text: string): Promise<Error> {
   throw new Error('unreachable');
 }
 
-describe('what goes wrong inside a source', () => {
+describe('an internal error of a source', () => {
   const broken: ToolSource = {
     info: { name: 'broken', version: '1' },
     async *listTools() {},
@@ -185,7 +185,7 @@ describe('what goes wrong inside a source', () => {
     },
   };
 
-  test('is kept from the client and reported here', async () => {
+  test('is withheld from the client and reported here', async () => {
     const errors: unknown[] = [];
     await using end = offerMessages(broken, { onError: (error) => errors.push(error) });
     const answer = await send(end, 'tools/call', { name: 'a' });
@@ -193,14 +193,14 @@ describe('what goes wrong inside a source', () => {
     expect(errors).toMatchObject([{ message: 'password=hunter2' }]);
   });
 
-  test('is a warning of the process by default', async () => {
+  test('is a process warning by default', async () => {
     const warned = warning('password=hunter2');
     await using end = offerMessages(broken);
     await send(end, 'tools/call', { name: 'a' });
     expect(await warned).toBeInstanceOf(TypeError);
   });
 
-  test('is not reported when it is what another server said, or a refusal', async () => {
+  test('is not reported if it is an error of another server, or a refusal', async () => {
     const errors: unknown[] = [];
     const said = fromRpcError({ code: -32603, message: 'theirs' });
     await using end = offerMessages(
@@ -221,7 +221,7 @@ describe('what goes wrong inside a source', () => {
 });
 
 describe('ids', () => {
-  verifies('S68', 'of any kind come back as they were', async () => {
+  verifies('S68', 'of any kind are returned unchanged', async () => {
     await using end = offerMessages(briefing());
     for (const id of [0, '', -1, Number.MAX_SAFE_INTEGER, 'a'.repeat(5_000), '0'])
       expect(await send(end, 'ping', undefined, id)).toEqual({ jsonrpc: '2.0', id, result: {} });
@@ -229,7 +229,7 @@ describe('ids', () => {
 
   verifies(
     'S50',
-    'may be equal at once, in one end or in many on one source: none gets another’s answer',
+    'may be equal at the same time, in one endpoint or in many: each call gets its own response',
     async () => {
       const source = ourCatalogue().source;
       await using one = offerMessages(source);
@@ -256,7 +256,7 @@ describe('ids', () => {
 });
 
 describe('progress', () => {
-  test('bears the client’s token and is out before the answer', async () => {
+  test('has the token of the client and is sent before the response', async () => {
     await using end = offerMessages(ourCatalogue().source);
     const order: unknown[] = [];
     void (async () => {
@@ -277,7 +277,7 @@ describe('progress', () => {
     ]);
   });
 
-  test('is not sent without a token, and a flood that nobody reads holds up nothing', async () => {
+  test('is not sent without a token, and a flood without a reader blocks nothing', async () => {
     await using end = offerMessages(ourCatalogue().source);
     const flood = { name: 'burst', arguments: { count: 1_000 }, _meta: { progressToken: 'p' } };
     expect(await send(end, 'tools/call', flood)).toMatchObject({ result: {} });
@@ -287,7 +287,7 @@ describe('progress', () => {
     expect(seen).toEqual([]);
   });
 
-  test('slows the handler down when its reader is slow', async () => {
+  test('slows the handler when its reader is slow', async () => {
     let told = 0;
     const registry = createRegistry({
       name: 'r',
@@ -312,7 +312,7 @@ describe('progress', () => {
     await end[Symbol.asyncDispose]();
   });
 
-  test('a log line goes out from the level that the client set', async () => {
+  test('a log line is sent from the level that the client set', async () => {
     const registry = createRegistry({
       name: 'r',
       tools: [
@@ -333,8 +333,8 @@ describe('progress', () => {
   });
 });
 
-describe('cancelling', () => {
-  test('aborts the handler and answers nothing, by message or by signal, in this end only', async () => {
+describe('cancellation', () => {
+  test('aborts the handler and sends no response, by message or by signal, in this endpoint only', async () => {
     for (const how of ['message', 'signal'] as const) {
       const { source, slow } = ourCatalogue();
       await using end = offerMessages(source);
@@ -355,7 +355,7 @@ describe('cancelling', () => {
     }
   });
 
-  test('at any point leaves every other call its answer', async () => {
+  test('at any point leaves every other call its response', async () => {
     const { source } = ourCatalogue();
     await fc.assert(
       fc.asyncProperty(
@@ -382,7 +382,7 @@ describe('cancelling', () => {
     );
   });
 
-  test('disposing aborts what runs, waits for it, and refuses what comes later', async () => {
+  test('disposing aborts running requests, waits for them, and refuses later ones', async () => {
     const { source, slow } = ourCatalogue();
     const end = offerMessages(source);
     const running = send(end, 'tools/call', { name: 'slow' });
@@ -426,7 +426,7 @@ describe('disposing', () => {
     await end[Symbol.asyncDispose]();
   });
 
-  test('resolves when a subscription was left during its acknowledgement', async () => {
+  test('resolves when a subscription was cancelled during its acknowledgement', async () => {
     const source = briefing();
     const end = offerMessages({
       info: source.info,
@@ -477,7 +477,7 @@ const STUCK: Readonly<Record<string, readonly [ToolSource, string, JsonObject]>>
   ],
 };
 
-test('a request whose client has left already reaches no source', async () => {
+test('a request whose client has disconnected already reaches no source', async () => {
   const reached: string[] = [];
   const source: ToolSource = {
     ...BARE,
@@ -503,7 +503,7 @@ test('a request whose client has left already reaches no source', async () => {
 
 describe('disposing with a source that ignores its signal', () => {
   for (const [what, [source, method, params]] of Object.entries(STUCK))
-    test(`ends all the same: ${what}`, async () => {
+    test(`ends anyway: ${what}`, async () => {
       const warned = warning('stuck');
       const end = offerMessages(source);
       reader(end);
@@ -575,7 +575,7 @@ describe('messages of any form', () => {
     { requiredKeys: [] },
   );
 
-  test('are answered or ignored, and never thrown', async () => {
+  test('get a response or are ignored, and never throw', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.oneof(message, json), { maxLength: 5 }), async (messages) => {
         await using end = offerMessages(briefing());

@@ -27,7 +27,7 @@ import type {
   SourceChange,
   ToolSource,
 } from '../../types.ts';
-import { CALLER, callerName } from '../../caller.ts';
+import { CALLER, callerName } from '../../sources/caller-names.ts';
 import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodHandlers, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, type JsonObject } from '../../../json.ts';
 
 const own = randomBytes(32);
 
@@ -34,7 +34,7 @@ export class TokenSigner {
         `invalid ${what}: expected one that this server created; start again without it`,
       );
     const value: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
-    return isObject(value) ? value : {};
+    return asObject(value);
   }
 
   #mark(kind: string, payload: string): Buffer {

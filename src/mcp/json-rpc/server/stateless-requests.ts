@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, asStrings, isObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import type { ToolSource } from '../../types.ts';
@@ -65,12 +65,11 @@ export function complete(
   result: JsonObject,
   { name, version }: ToolSource['info'],
 ): JsonObject {
-  const meta = isObject(result['_meta']) ? result['_meta'] : {};
   return {
     resultType: 'complete',
     ...(CACHED.test(method) && { ttlMs: 0, cacheScope: 'private' }),
     ...result,
-    _meta: { ...meta, [META.server]: { name, version } },
+    _meta: { ...metaOf(result), [META.server]: { name, version } },
   };
 }
 
@@ -89,8 +88,8 @@ export async function serveListen(
   { notifications }: JsonObject,
   { id, cancellation: { signal }, notify }: RequestContext,
 ): Promise<JsonObject> {
-  const wanted = isObject(notifications) ? notifications : {};
-  const uris = new Set(toTexts(wanted['resourceSubscriptions']));
+  const wanted = asObject(notifications);
+  const uris = new Set(asStrings(wanted['resourceSubscriptions']));
   const listens = source.listen !== undefined;
   const kinds = Object.entries(KINDS).filter(([key]) => wanted[key] === true && listens);
   const wantedTypes = new Set<string>(kinds.map(([, kind]) => kind));
@@ -115,9 +114,6 @@ export async function serveListen(
     }
   return { _meta };
 }
-
-const toTexts = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 
 /** The result of `server/discover`. */
 export const discoverResult = (info: ToolSource['info'], capabilities: JsonObject): JsonObject => ({

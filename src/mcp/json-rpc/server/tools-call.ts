@@ -6,7 +6,8 @@ import { runnerOf } from '../../registry/registry.ts';
 import { errorResult } from '../../registry/tool-result.ts';
 import type { LastEvent } from '../../registry/run-tool.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../../types.ts';
-import { digest, MAX_ROUNDS, obtainAnswers, readRound } from './ask-client.ts';
+import { type InputAttempt, askInRounds } from '../../sources/ask-rounds.ts';
+import { digest, obtainAnswers, readRound } from './ask-client.ts';
 import { CALL_ID, withoutConnectionMeta } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
 import { PARTIAL_METHOD, wantsPartial } from '../partial-results.ts';
@@ -24,22 +25,51 @@ export async function serveCall(
   const first = context.client.stateless
     ? resumed(toCall(params), params, context)
     : toCall(params);
-  let call = first;
-  for (let round = 1; ; round += 1) {
-    const last = await runOnce(source, call, context);
-    if (last.type === 'result') return last.result;
-    const { answers = [] } = call;
-    const fresh = last.requests.filter(({ id }) => !answers.some((answer) => answer.id === id));
-    if (fresh.length === 0 || round > MAX_ROUNDS)
-      throw new DuolaneError('internal', `tool "${call.name}" asked again for what was answered`);
-    const { state } = last;
-    const of = digest('tools/call', params); // computed only for calls that ask, which are few
-    const obtained = await obtainAnswers({ of, id: call.id, answers, state }, fresh, context);
-    if (!obtained) return errorResult(cannotAsk(fresh));
-    if ('result' in obtained) return obtained.result;
-    call = { ...first, answers: obtained.answers, ...(state !== undefined && { state }) };
-  }
+  const last = await runOnce(source, first, context);
+  // Most calls ask nothing: they return here, without the cost of the rounds.
+  if (last.type === 'result') return last.result;
+  return answerAndRepeat(source, { call: first, input: last }, params, context);
 }
+
+/** A call that ended with questions, and the event that has them. */
+interface AskingCall {
+  readonly call: ToolCall;
+  readonly input: Extract<LastEvent, { type: 'input' }>;
+}
+
+function answerAndRepeat(
+  source: ToolSource,
+  first: AskingCall,
+  params: JsonObject,
+  context: RequestContext,
+): Promise<JsonObject> {
+  const of = digest('tools/call', params);
+  const again = async ({
+    call,
+    input,
+  }: AskingCall): Promise<InputAttempt<JsonObject, AskingCall>> => {
+    const { id, answers = [] } = call;
+    const { state } = input;
+    const fresh = input.requests.filter(
+      (asked) => !answers.some((answer) => answer.id === asked.id),
+    );
+    if (fresh.length === 0) throw askedAgain(call);
+    const obtained = await obtainAnswers({ of, id, answers, state }, fresh, context);
+    if (!obtained) return { result: errorResult(cannotAsk(fresh)) };
+    if ('result' in obtained) return obtained;
+    const next = {
+      ...first.call,
+      answers: obtained.answers,
+      ...(state !== undefined && { state }),
+    };
+    const last = await runOnce(source, next, context);
+    return last.type === 'result' ? last : { questions: { call: next, input: last } };
+  };
+  return askInRounds({ questions: first }, again, () => askedAgain(first.call));
+}
+
+const askedAgain = ({ name }: ToolCall): DuolaneError =>
+  new DuolaneError('internal', `tool "${name}" asked again for what was answered`);
 
 function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCall {
   if (typeof name !== 'string')

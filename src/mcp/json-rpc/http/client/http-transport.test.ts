@@ -27,7 +27,7 @@ const progress = (heard: Heard, done: number): JsonObject => {
 describe('a session over HTTP', () => {
   verifies(
     'S232',
-    'opens its stream before it says initialized, and ends with DELETE',
+    'opens its stream before it sends initialized, and ends with DELETE',
     async () => {
       await using server = await scriptedHttp((heard, name) => {
         if (name === 'GET') return events([], heard.signal);
@@ -56,7 +56,7 @@ describe('a session over HTTP', () => {
     },
   );
 
-  test('hears what the server says at its start', async () => {
+  test('receives the messages that the server sends at its start', async () => {
     let say = (): void => {};
     const initialized = new Promise<void>((resolve) => (say = resolve));
     await using server = await scriptedHttp((heard, name) => {
@@ -80,7 +80,7 @@ describe('a session over HTTP', () => {
     expect(seen).toEqual(['listening', 'tools']);
   });
 
-  test('goes on reading an answer whose stream broke, from the last event', async () => {
+  test('resumes a response whose stream broke after the last event', async () => {
     await using server = await scriptedHttp((heard, name) => {
       if (name === 'tools/call')
         return events(['retry: 1\nid: e1\n', event(progress(heard, 1)), 'id: e2\ndata:\n\n']);
@@ -98,7 +98,7 @@ describe('a session over HTTP', () => {
     ]);
   });
 
-  test('says so when an answer is lost, and keeps the progress before it', async () => {
+  test('reports a lost response, and keeps the progress before it', async () => {
     await using server = await scriptedHttp((heard, name) =>
       name === 'tools/call' ? events([event(progress(heard, 1))]) : undefined,
     );
@@ -111,7 +111,7 @@ describe('a session over HTTP', () => {
     expect(seen).toEqual([{ type: 'progress', progress: 1 }]);
   });
 
-  test('that the server has forgotten is opened again; only what is safe is repeated', async () => {
+  test('is opened again if the server has lost it; only safe requests are repeated', async () => {
     let sessions = 0;
     await using server = await scriptedHttp((heard, name) => {
       if (name === 'initialize')
@@ -141,7 +141,7 @@ describe('a session over HTTP', () => {
     expect(await toArray(source.callTool(call('a')))).toEqual([{ type: 'result', result: RESULT }]);
   });
 
-  test('that is opened again tells of the same resources as before', async () => {
+  test('subscribes the same resources when it is opened again', async () => {
     let forgotten = true;
     const capabilities = { tools: {}, resources: { subscribe: true } };
     await using server = await scriptedHttp((heard, name) => {
@@ -162,7 +162,7 @@ describe('a session over HTTP', () => {
     expect(server.names.filter((name) => name === 'resources/subscribe')).toHaveLength(2);
   });
 
-  test('whose stream of messages breaks counts that as a change', async () => {
+  test('counts a break of its message stream as a change', async () => {
     let streams = 0;
     await using server = await scriptedHttp((heard, name) => {
       if (name !== 'GET') return undefined;
@@ -182,7 +182,7 @@ describe('a session over HTTP', () => {
     expect(server.heard.at(-1)?.headers.get('last-event-id')).toBe('7');
   });
 
-  test('aborting a call closes its stream and tells the server', async () => {
+  test('an aborted call closes its stream and sends a cancel', async () => {
     let left = (): void => {};
     const closed = new Promise<void>((resolve) => (left = resolve));
     await using server = await scriptedHttp((heard, name) => {
@@ -200,7 +200,7 @@ describe('a session over HTTP', () => {
   });
 });
 
-describe('a refusal', () => {
+describe('an error response', () => {
   for (const [status, headers, expected] of [
     [401, {}, { code: 'unauthorized', status: 401 }],
     [403, {}, { code: 'unauthorized', status: 403 }],
@@ -216,7 +216,7 @@ describe('a refusal', () => {
       await expect(dialHttp({ url: server.url })).rejects.toMatchObject(expected);
     });
 
-  test('with the words of JSON-RPC keeps them', async () => {
+  test('with a JSON-RPC error keeps it', async () => {
     await using server = await scriptedHttp((heard, name) =>
       name === 'tools/call'
         ? Response.json(
@@ -229,14 +229,14 @@ describe('a refusal', () => {
     await expect(toArray(source.callTool(call('a')))).rejects.toMatchObject({ code: 'invalid' });
   });
 
-  test('to connect is `network` and names the place', async () => {
+  test('of a failed connection is `network` and names the address', async () => {
     await expect(dialHttp({ url: 'http://127.0.0.1:9/mcp' })).rejects.toMatchObject({
       code: 'network',
       message: expect.stringContaining('http://127.0.0.1:9') as string,
     });
   });
 
-  test('of HTML says that this is no MCP endpoint', async () => {
+  test('with HTML is reported as a wrong address', async () => {
     await using server = await scriptedHttp(
       () => new Response('<html>', { headers: { 'content-type': 'text/html' } }),
     );
@@ -250,7 +250,7 @@ describe('a refusal', () => {
     ['half a message', 'data: {"jsonrpc":\n\n'],
     ['a list for a message', 'data: [1]\n\n'],
   ] as const)
-    test(`to speak JSON (${what}) is malformed and hurts no other call`, async () => {
+    test(`with invalid JSON (${what}) is malformed and affects no other call`, async () => {
       await using server = await scriptedHttp((heard, name) => {
         if (name === 'tools/call') return events([body]);
         if (name === 'tools/list') return json(answer(heard, TOOLS));

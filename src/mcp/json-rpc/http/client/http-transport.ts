@@ -1,6 +1,6 @@
 import type { LightResponse } from '../../../../http/light-fetch.ts';
 import { DuolaneError } from '../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../json.ts';
+import { asArray, asObject, isObject, type JsonObject } from '../../../../json.ts';
 import { settledWithin, sleep } from '../../../../stream/abort.ts';
 import { Channel } from '../../../../stream/channel.ts';
 import type { Abortable } from '../../../../stream/types.ts';
@@ -197,8 +197,8 @@ export class HttpTransport implements MessageTransport {
       const params = { _meta, ...(typeof cursor === 'string' && { cursor }) };
       const asked = { jsonrpc: '2.0', id, method: 'tools/list', params };
       const { result } = await answerIn(await this.#post(exchange, asked), id);
-      const { tools, nextCursor } = isObject(result) ? result : {};
-      this.#params.admit(Array.isArray(tools) ? tools : []);
+      const { tools, nextCursor } = asObject(result);
+      this.#params.admit(asArray(tools));
       if (Object.keys(this.#params.of(name, args)).length > 0) return true;
       cursor = typeof nextCursor === 'string' ? nextCursor : null;
     }

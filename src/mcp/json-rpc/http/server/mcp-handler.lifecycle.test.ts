@@ -108,7 +108,7 @@ function workshop(): {
 }
 
 describe('a session without a connection', () => {
-  test.each(['wait', 'flood'])('is swept although its request (%s) is stuck', async (name) => {
+  test.each(['wait', 'flood'])('is closed although its request (%s) does not end', async (name) => {
     const { source, started, aborted } = workshop();
     await using handler = mcpHandler(source, { idleMs: 20 });
     const session = await begin(handler);
@@ -135,7 +135,7 @@ describe('a session without a connection', () => {
     expect(handler.sessions).toBe(1);
   });
 
-  test('is left by a response that is cancelled before its first byte', async () => {
+  test('starts with a response that is cancelled before its first byte', async () => {
     const { source } = workshop();
     await using handler = mcpHandler(source, { maxSessions: 1 });
     const session = await begin(handler);
@@ -158,7 +158,7 @@ describe('a session without a connection', () => {
     expect(handler.sessions).toBeLessThanOrEqual(20);
   }, 60_000);
 
-  test('over sockets too: a cut stream frees its session', async () => {
+  test('over sockets: a disconnected stream frees its session', async () => {
     const { source } = workshop();
     await using handler = mcpHandler(source, { maxSessions: 5 });
     await using listening = await listen(handler.handle);
@@ -187,7 +187,7 @@ describe('a session without a connection', () => {
   });
 });
 
-describe('answers that no client took', () => {
+describe('responses that no client read', () => {
   test('are kept up to a number', async () => {
     await using handler = mcpHandler(workshop().source);
     const session = await begin(handler);
@@ -274,15 +274,15 @@ describe('the transport of 2024', () => {
   });
 });
 
-describe('a handler that has been disposed', () => {
-  test('begins no session, which nothing would end', async () => {
+describe('a disposed handler', () => {
+  test('starts no session, which nothing would end', async () => {
     const handler = mcpHandler(workshop().source);
     await handler[Symbol.asyncDispose]();
     expect((await post(handler, INITIALIZE)).status).toBe(503);
     expect(handler.sessions).toBe(0);
   });
 
-  test('begins none for a client that waits for room while it is disposed', async () => {
+  test('starts none for a client that waits for room during disposal', async () => {
     const handler = mcpHandler(workshop().source, { maxSessions: 1 });
     await begin(handler);
     const waiting = post(handler, INITIALIZE);
@@ -299,8 +299,8 @@ describe('a handler that has been disposed', () => {
   });
 });
 
-describe('without sessions', () => {
-  test('idle subscriptions do not take the place of requests, and have a limit', async () => {
+describe('the stateless protocol', () => {
+  test('idle subscriptions do not count as requests, and have a limit', async () => {
     await using handler = mcpHandler(workshop().source, { maxSubscriptions: 1_100 });
     const clients = Array.from({ length: 1_100 }, () => new AbortController());
     const [listenTo, headers] = stateless('subscriptions/listen', 1);
@@ -317,7 +317,7 @@ describe('without sessions', () => {
     for (const client of clients) client.abort();
   });
 
-  test('a client that disconnected before its request is served is not served', async () => {
+  test('a client that disconnected before its request is handled gets no handler', async () => {
     const { source, started, aborted } = workshop();
     await using handler = mcpHandler(source);
     const [message, headers] = stateless('tools/call', 1);

@@ -74,7 +74,7 @@ async function begin(handler: McpHandler, owner: string): Promise<Record<string,
   return { 'mcp-session-id': response.headers.get('mcp-session-id')! };
 }
 
-test('a session is there for its owner and for nobody else', async () => {
+test('a session is available to its owner only', async () => {
   await using handler = mcpHandler(registry);
   const session = await begin(handler, 'anna');
   const ping = { id: 1, method: 'ping' };
@@ -131,10 +131,10 @@ test('calls of one owner do not use up the calls of another', async () => {
     result: { content: [{ text: 'hello' }] },
   });
   release();
-  await Promise.allSettled(calls); // those that took long answered with a stream, which is no JSON
+  await Promise.allSettled(calls); // slow calls respond with a stream, which is not JSON
 });
 
-test('nobody else can answer for the owner of a call', async () => {
+test('only the owner of a call can answer its questions', async () => {
   await using handler = mcpHandler(registry);
   const asked = await stateless(handler, 'anna', { name: 'book' });
   const { requestState } = asked['result'] as JsonObject;
@@ -146,7 +146,7 @@ test('nobody else can answer for the owner of a call', async () => {
   });
 });
 
-test('a cancel that overtakes its call is heeded', async () => {
+test('a cancel that arrives before its call is applied', async () => {
   await using handler = mcpHandler(registry);
   const session = await begin(handler, 'anna');
   const cancel = { method: 'notifications/cancelled', params: { requestId: 5 } };
@@ -156,7 +156,7 @@ test('a cancel that overtakes its call is heeded', async () => {
   expect((await post(handler, 'anna', { id: 6, ...call }, session)).status).toBe(200);
 });
 
-test('a call of a tool that was never listed here finds out which headers it needs', async () => {
+test('a call of a tool that was not listed here finds its parameter headers', async () => {
   await using offered = await offerHttp(registry);
   await using first = await dialHttp({ url: offered.url, protocol: 'stateless' });
   for await (const tool of first.listTools()) expect(tool.name).toBeDefined();
@@ -167,7 +167,7 @@ test('a call of a tool that was never listed here finds out which headers it nee
   ]);
 });
 
-test('a parameter that a listed tool wants in a header must be there, and equal', async () => {
+test('a parameter header of a listed tool must be present and equal to the body', async () => {
   await using handler = mcpHandler(registry);
   await stateless(handler, 'anna', {});
   const move = { name: 'move', arguments: { to: 'käse' } };
@@ -182,7 +182,7 @@ test('a parameter that a listed tool wants in a header must be there, and equal'
 });
 
 test.each([
-  ['at once', {}],
+  ['in the first request', {}],
   ['with the id of its call', { 'claudecode/toolUseId': 'c1' }],
 ])('a client cannot answer %s in place of the person that `ask` asks', async (_, meta) => {
   const asked: string[] = [];

@@ -150,7 +150,7 @@ describe('an endpoint', () => {
     expect((await open.handle(named)).status).toBe(200);
   });
 
-  test('refuses what it cannot read, each with its status', async () => {
+  test('refuses invalid requests, each with its status', async () => {
     await using handler = opened({ maxBodyBytes: 1_000 });
     const session = await begin(handler);
     for (const [status, message, headers] of [
@@ -171,7 +171,7 @@ describe('an endpoint', () => {
     expect((await handler.handle(put)).status).toBe(405);
   });
 
-  test('has a limit of sessions, and lets the one go that was idle longest', async () => {
+  test('has a limit of sessions, and closes the one that was idle longest', async () => {
     await using handler = opened({ maxSessions: 2 });
     const [first, second] = [await begin(handler), await begin(handler)];
     await begin(handler);
@@ -181,7 +181,7 @@ describe('an endpoint', () => {
     expect((await post(handler, ping, second)).status).toBe(200);
   });
 
-  test('forgets a session that nobody used for a while', async () => {
+  test('closes a session that was not used for a while', async () => {
     await using handler = opened({ idleMs: 10 });
     await begin(handler);
     await expect.poll(() => handler.sessions).toBe(0);
@@ -189,7 +189,7 @@ describe('an endpoint', () => {
 });
 
 describe('a session', () => {
-  test('goes on when the connection breaks: the client comes back and misses nothing', async () => {
+  test('continues when the connection breaks: the client reconnects and misses nothing', async () => {
     closeGate();
     await using handler = opened();
     const session = await begin(handler);
@@ -212,7 +212,7 @@ describe('a session', () => {
     expect((await handler.handle(lost)).status).toBe(404);
   });
 
-  verifies('S251', 'a client that does not read stops the tool, and only its own', async () => {
+  verifies('S251', 'a client that does not read slows only its own tool', async () => {
     await using handler = opened();
     const session = await begin(handler);
     const response = await post(handler, CALL('flood'), session);
@@ -233,7 +233,7 @@ describe('a session', () => {
     expect(all).toHaveLength(5_002);
   });
 
-  test('ended by DELETE is over, and what it ran is aborted', async () => {
+  test('ends by DELETE, which aborts its requests', async () => {
     closeGate();
     await using handler = opened();
     const session = await begin(handler);
@@ -246,7 +246,7 @@ describe('a session', () => {
 });
 
 describe('a request without a session', () => {
-  test('leaves nothing behind, and is cancelled when the client goes', async () => {
+  test('leaves nothing, and is cancelled when the client disconnects', async () => {
     let aborted = (): void => {};
     const over = new Promise<void>((resolve) => (aborted = resolve));
     const source = createRegistry({
@@ -274,7 +274,7 @@ describe('a request without a session', () => {
     expect(handler.sessions).toBe(0);
   });
 
-  test('must say in its headers what it says in its body', async () => {
+  test('must have headers that equal its body', async () => {
     await using handler = opened();
     const body = {
       jsonrpc: '2.0',
@@ -298,7 +298,7 @@ describe('a request without a session', () => {
     }
   });
 
-  test('listens: first what is heeded, then changes of those kinds alone', async () => {
+  test('listens: sends the accepted filter first, then only those changes', async () => {
     const source = createRegistry({ name: 'changing' });
     await using handler = opened({}, source);
     const response = await stateless(handler, 'subscriptions/listen', {
@@ -352,7 +352,7 @@ describe('questions', () => {
       ]);
     });
 
-  test('without anybody to ask end the call; it is made again with answers and state', async () => {
+  test('end the call without an ask; the call is repeated with answers and state', async () => {
     await using far = await offerHttp(asking, { secret: 'shared' });
     const capabilities = { elicitation: {} };
     await using source = await dialHttp({ url: far.url, protocol: 'stateless', capabilities });
@@ -375,7 +375,7 @@ describe('questions', () => {
     await expect(toArray(third.callTool(again))).rejects.toMatchObject({ code: 'invalid' });
   });
 
-  test('that the client cannot answer are refused with what it lacks', async () => {
+  test('that the client cannot answer are refused with the missing capability', async () => {
     await using handler = opened({}, asking);
     const response = await stateless(handler, 'tools/call', { name: 'book' });
     expect(response.status).toBe(400);

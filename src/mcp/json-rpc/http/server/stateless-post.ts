@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../json.ts';
+import { asArray, asObject, type JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { Cancellation } from '../../../../stream/cancellation.ts';
 import { decodeHeader } from '../../../../wire/encoded-header.ts';
@@ -103,5 +103,4 @@ function refuseMessage(
   return param === undefined ? undefined : mismatch(param);
 }
 
-const toolsIn = ({ result }: JsonObject): readonly unknown[] =>
-  isObject(result) && Array.isArray(result['tools']) ? result['tools'] : [];
+const toolsIn = ({ result }: JsonObject): readonly unknown[] => asArray(asObject(result)['tools']);

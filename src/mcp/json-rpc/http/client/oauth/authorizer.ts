@@ -6,7 +6,7 @@ import type { Authorizer } from '../http-exchange.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
 import { clientFor, clientName } from './oauth-client.ts';
 import { discoverServer } from './discovery.ts';
-import { Documents, type Fetch, OAuthRefusal } from './documents.ts';
+import { Documents, type OAuthFetch, OAuthRefusal } from './documents.ts';
 import {
   type RealmClient,
   keptToken,
@@ -35,7 +35,7 @@ export class OAuth implements Authorizer {
   #loaded: Promise<void> | undefined;
   #working: Promise<void> | undefined;
 
-  constructor(server: URL, options: OAuthOptions, fetch: Fetch = globalThis.fetch) {
+  constructor(server: URL, options: OAuthOptions, fetch: OAuthFetch = globalThis.fetch) {
     this.#server = server;
     this.#options = options;
     this.#store = options.store ?? memory();

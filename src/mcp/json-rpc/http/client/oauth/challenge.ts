@@ -1,3 +1,5 @@
+import { omitUndefined } from '../../../../../json.ts';
+
 /** What a refusal says about the required login (`WWW-Authenticate: Bearer …`). */
 export interface Challenge {
   readonly error?: string;
@@ -18,9 +20,5 @@ export function readChallenge(header: string | null): Challenge {
   const [error, scope, resourceMetadata] = ['error', 'scope', 'resource_metadata'].map((key) =>
     found.get(key),
   );
-  return {
-    ...(error !== undefined && { error }),
-    ...(scope !== undefined && { scope }),
-    ...(resourceMetadata !== undefined && { resourceMetadata }),
-  };
+  return omitUndefined({ error, scope, resourceMetadata });
 }

@@ -8,7 +8,7 @@ const MAX_BYTES = 256 * 1024;
 const TIMEOUT_MS = 30_000;
 const MAX_REDIRECTS = 5;
 
-export type Fetch = typeof globalThis.fetch;
+export type OAuthFetch = typeof globalThis.fetch;
 
 /**
  * The HTTP requests of a login, each with a timeout. A POST follows no redirect. A GET follows a
@@ -17,12 +17,12 @@ export type Fetch = typeof globalThis.fetch;
  * this machine to read from its network.
  */
 export class Documents {
-  readonly #fetch: Fetch;
+  readonly #fetch: OAuthFetch;
   readonly #signal: AbortSignal;
   readonly #server: URL;
   #allowsPrivate: Promise<boolean> | undefined;
 
-  constructor(fetch: Fetch, signal: AbortSignal, server: URL) {
+  constructor(fetch: OAuthFetch, signal: AbortSignal, server: URL) {
     this.#fetch = fetch;
     this.#signal = signal;
     this.#server = server;

@@ -28,8 +28,8 @@ const dial = (
 const callOnce = (dialled: ToolSource): Promise<unknown[]> =>
   toArray(dialled.callTool(call('echo', { text: 'hi' })));
 
-describe('a server that wants a login', () => {
-  test('gets one, once, whoever asks; and its renewal when it has expired', async () => {
+describe('a server that requires a login', () => {
+  test('gets one login for all callers, and a refresh when the token has expired', async () => {
     await using world = await oauthWorld(source);
     await using dialled = await dial(world);
     expect(world.log).toEqual(['register', 'authorize mcp:use', 'token authorization_code']);
@@ -47,7 +47,7 @@ describe('a server that wants a login', () => {
     ]);
   });
 
-  test('is asked for a new token before the old one ends', async () => {
+  test('gets a refresh before the token expires', async () => {
     await using world = await oauthWorld(source, { expiresIn: 10 });
     await using dialled = await dial(world);
     await callOnce(dialled);
@@ -55,7 +55,7 @@ describe('a server that wants a login', () => {
     expect(world.log.filter((each) => each.startsWith('authorize'))).toHaveLength(1);
   });
 
-  test('is not asked again by a program that has kept what it was given', async () => {
+  test('gets no second login if the token was stored', async () => {
     await using world = await oauthWorld(source);
     const kept = new Map<string, JsonObject>();
     const store: OAuthStore = {
@@ -76,7 +76,7 @@ describe('a server that wants a login', () => {
     ]);
   });
 
-  test('is asked for more rights when a call needs them, beside those it gave', async () => {
+  test('gets a login with more scopes when a call needs them', async () => {
     await using world = await oauthWorld(source, { callScope: 'mcp:call' });
     await using dialled = await dial(world);
     await callOnce(dialled);
@@ -86,7 +86,7 @@ describe('a server that wants a login', () => {
     ]);
   });
 
-  test('that never has enough is not asked for ever', async () => {
+  test('that never accepts the scopes does not cause endless logins', async () => {
     await using world = await oauthWorld(source, { callScope: 'never' });
     const authorize = async (page: URL): Promise<URL> => {
       page.searchParams.set('scope', 'less');
@@ -97,7 +97,7 @@ describe('a server that wants a login', () => {
     expect(world.log.filter((each) => each.startsWith('authorize'))).toHaveLength(2);
   });
 
-  test('and a caller that does not wait for the person, or a person that does not want', async () => {
+  test('fails the call of a caller that aborts, or of a person that declines', async () => {
     await using world = await oauthWorld(source);
     const stop = new AbortController();
     const authorize = (): Promise<URL> => {
@@ -114,8 +114,8 @@ describe('a server that wants a login', () => {
   });
 });
 
-describe('what a client says about itself', () => {
-  test('is what it was told, and only to whom it is for', async () => {
+describe('the authentication of a client', () => {
+  test('uses the configured client, at its own issuer only', async () => {
     await using world = await oauthWorld(source);
     const client = { id: 'us', secret: 'hush', issuer: 'https://elsewhere.example' };
     await using stranger = await dial(world, { client });
@@ -126,7 +126,7 @@ describe('what a client says about itself', () => {
     expect([stranger.info, friend.info]).toHaveLength(2);
   });
 
-  test('may be signed with its key, without any person', async () => {
+  test('may use a signed key, without a person', async () => {
     await using world = await oauthWorld(source, {
       metadata: { token_endpoint_auth_methods_supported: ['private_key_jwt'] },
     });
@@ -178,7 +178,7 @@ describe('a login is refused', () => {
   });
 });
 
-test('a challenge is read whatever stands around it', () => {
+test('a challenge is parsed among other parameters', () => {
   expect(readChallenge(null)).toEqual({});
   expect(readChallenge('Basic realm="x"')).toEqual({});
   expect(
@@ -227,7 +227,7 @@ describe('a hostile tool server', () => {
     'https://10.0.0.1/secret',
     'http://127.0.0.1:1/internal',
     'https://[::1]/internal',
-  ])('cannot send us to %s by a redirect', async (place) => {
+  ])('cannot redirect us to %s', async (place) => {
     const { asked, error } = await attack('https://93.184.216.34/mcp', (url) =>
       url.pathname === '/first'
         ? new Response(null, { status: 302, headers: { location: place } })
@@ -258,7 +258,7 @@ describe('a hostile tool server', () => {
     expect(await documents.find(new URL('https://93.184.216.35/x'))).toEqual({});
   });
 
-  test('cannot have a code or a secret sent on by a redirect', async () => {
+  test('cannot redirect a code or a secret', async () => {
     const posted: string[] = [];
     const thief = createServer((request, response) => {
       posted.push(request.url ?? '');
@@ -293,7 +293,7 @@ describe('a hostile tool server', () => {
   });
 });
 
-test('a store that failed once is asked again', async () => {
+test('a store that failed once is used again', async () => {
   await using world = await oauthWorld(source);
   let loads = 0;
   const store: OAuthStore = {

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../../json.ts';
 
 /** The `_meta` key by which a client that serves several callers names the caller of a request. */
 export const CALLER = 'duolane/caller';
