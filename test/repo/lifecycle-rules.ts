@@ -147,7 +147,7 @@ export const explainedCatches: Rule = overNodes((node, source) => {
   return hasComment(source, node) ? undefined : 'swallows an error without a comment that says why';
 });
 
-/** `await Promise.allSettled(…)` as a statement: nobody looks at what failed. */
+/** `await Promise.allSettled(…)` as a statement: its failures are ignored. */
 function isDroppedSettlement(node: Node): boolean {
   if (node.type !== 'ExpressionStatement') return false;
   const expression = node['expression'] as Node;
