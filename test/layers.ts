@@ -3,9 +3,9 @@ const PARTS = ['process', 'mcp', 'host', 'agent-cli', 'task', 'a2a', 'adapters']
 const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'metrics', 'http', 'grpc'] as const;
 
 /**
- * The layers: which parts of `src/` a part may import, types included. The order of the lines is the
- * reading order. A longer path (`adapters/cli-agent`) replaces the line of its folder
- * for that file or folder. A new folder needs a line here, so that a reviewer sees it.
+ * The layers: which parts of `src/` a part may import, types included. The order of the lines is
+ * the reading order. A longer path (`adapters/cli-agent`) replaces the line of its folder for that
+ * file or folder. A new folder needs a line here, so that a reviewer sees it.
  */
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   errors: [],
@@ -62,7 +62,9 @@ export const PACKAGES: Readonly<
   '@photostructure/sqlite': { loads: ['task/sqlite'], lazily: ['task', 'serve', 'cli'] },
 };
 
-/** Files that load a module or plug-in that a user names. No other file computes what it imports. */
+/**
+ * Files that load a module or plug-in that a user names. No other file computes what it imports.
+ */
 export const LOADERS: readonly string[] = [
   'agent-cli/models/choose-model',
   'cli/agents/load-agent',
@@ -71,7 +73,9 @@ export const LOADERS: readonly string[] = [
 /** Pure parts: bytes and messages in and out. They import no I/O of Node. */
 export const PURE: readonly string[] = ['errors', 'json', 'ask', 'wire', 'outputs'];
 
-/** Every folder of `src/` and `web/src/`, with what it holds. A new folder gets its sentence here. */
+/**
+ * Every folder of `src/` and `web/src/`, with what it holds. A new folder gets its sentence here.
+ */
 export const FOLDERS: Readonly<Record<string, string>> = {
   src: 'error codes, JSON readers, questions, the main door',
   'src/stream': 'queues, channels, abort and disposal helpers; knows no protocol',
@@ -165,7 +169,9 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'web/src/style': 'tokens, base, task page and timeline; a class begins with its component',
 };
 
-/** Folders that must not import others of their part, so that each part imports in one direction. */
+/**
+ * Folders that must not import others of their part, so that each part imports in one direction.
+ */
 export const ONE_WAY: readonly (readonly [from: string, to: string])[] = [
   ['event/fold', 'event/run'],
   ['task/store', 'task/log'],

@@ -5,8 +5,8 @@ import type { OAuthClient, OAuthOptions } from '../../src/mcp/json-rpc/http/clie
 import type { ToolCall, ToolSource } from '../../src/mcp/types.ts';
 
 /**
- * The client that the conformance suite runs against its own servers: it dials the given address and
- * uses every feature of the server. The login succeeds without user interaction.
+ * The client that the conformance suite runs against its own servers: it dials the given address
+ * and uses every feature of the server. The login succeeds without user interaction.
  */
 const url = process.argv.at(-1)!;
 const { MCP_CONFORMANCE_CONTEXT: text = '{}', MCP_CONFORMANCE_PROTOCOL_VERSION: version = '' } =

@@ -6,9 +6,9 @@ import { Disposer } from '../../src/stream/disposer.ts';
 import { conformanceSource } from './catalogue.ts';
 
 /**
- * Prints its address; exits at the end of its input. With `bridged`, a second server stands in front
- * of the first; with `bridged-old`, the two speak the session protocol 2025-11-25; with `grpc`, a gRPC
- * server stands between them too.
+ * Prints its address; exits at the end of its input. With `bridged`, a second server stands in
+ * front of the first; with `bridged-old`, the two speak the session protocol 2025-11-25; with
+ * `grpc`, a gRPC server stands between them too.
  */
 const scope = new Disposer();
 const [, , mode] = process.argv;

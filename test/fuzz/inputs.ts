@@ -54,7 +54,10 @@ const edit: fc.Arbitrary<Edit> = fc.record({
   value: hostile,
 });
 
-/** One of the templates, with up to four of its values replaced, removed, doubled or joined by others. */
+/**
+ * One of the templates, with up to four of its values replaced, removed, doubled or joined by
+ * others.
+ */
 export function mutated(templates: readonly unknown[]): fc.Arbitrary<unknown> {
   return fc
     .tuple(fc.constantFrom(...templates), fc.array(edit, { maxLength: 4 }))

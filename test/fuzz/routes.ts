@@ -280,7 +280,9 @@ export async function routes(): Promise<{ targets: Target[] } & AsyncDisposable>
   };
 }
 
-/** Sends the path as it is written; reads the head and the first chunk, since streams may stay open. */
+/**
+ * Sends the path as it is written; reads the head and the first chunk, since streams may stay open.
+ */
 async function send(url: string, { method, path, headers, body }: HttpInput): Promise<void> {
   const { hostname, port } = new URL(url);
   const isPlain = /^[\x21-\x7e]*$/.test(path);

@@ -6,8 +6,8 @@ import { ROOT, run, withLock } from '../../scripts/setup.mjs';
 import { peer, type Peer } from '../peers.ts';
 
 // A browser for the tests: a headless Chromium from the npm registry, else one of the machine. The
-// interfaces declare what the tests use of playwright-core, because a peer that is not installed has no
-// types.
+// interfaces declare what the tests use of playwright-core, because a peer that is not installed
+// has no types.
 
 export interface Locator extends Queries {
   click(): Promise<void>;
@@ -72,7 +72,10 @@ export type Opened =
   | { readonly browser: Browser; readonly axe: string; readonly missing?: undefined }
   | { readonly missing: string };
 
-/** Opens a browser with the source of the accessibility checker, or says why it cannot. The caller closes it. */
+/**
+ * Opens a browser with the source of the accessibility checker, or says why it cannot. The caller
+ * closes it.
+ */
 export async function openBrowser(): Promise<Opened> {
   const found = await peer('browser');
   if (found.reason !== undefined) return { missing: found.reason };
@@ -108,9 +111,9 @@ async function* launches(found: Peer): AsyncGenerator<Launch, void, undefined> {
 }
 
 /**
- * Unpacks the packed Chromium once per version, in a separate process, because the package reads its
- * settings from the environment: it unpacks to the temporary folder, and its libraries only on the
- * platform that lacks them.
+ * Unpacks the packed Chromium once per version, in a separate process, because the package reads
+ * its settings from the environment: it unpacks to the temporary folder, and its libraries only on
+ * the platform that lacks them.
  */
 async function unpack(found: Peer): Promise<string> {
   const manifest = await readFile(join(found.path, 'package.json'), 'utf8');

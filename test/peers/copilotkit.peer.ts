@@ -5,7 +5,8 @@ import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 
-// CopilotKit: the core under its components, its runtime, and behind that a served agent over AG-UI.
+// CopilotKit: the core under its components, its runtime, and behind that a served agent over
+// AG-UI.
 
 Object.assign(process.env, { COPILOTKIT_TELEMETRY_DISABLED: 'true', DO_NOT_TRACK: '1' });
 const kit = await peer('copilotkit');

@@ -40,7 +40,10 @@ export type Placing = (
   env?: Readonly<Record<string, string>>,
 ) => Promise<Placed>;
 
-/** Defines the same tests for every real CLI; those that are not available are skipped with a reason. */
+/**
+ * Defines the same tests for every real CLI; those that are not available are skipped with a
+ * reason.
+ */
 export async function eachRealCli(theme: string, define: (placed: Placing) => void): Promise<void> {
   for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
     const { command, missing } = await findRealCli(name);

@@ -163,8 +163,9 @@ const plan = fc.record({
 });
 
 /**
- * Valid logs of complete tasks. Agents that break the laws are normalized and folded by `advance`. They
- * are suspended for a question and resumed, recovered after a crash, canceled, or get another turn.
+ * Valid logs of complete tasks. Agents that break the laws are normalized and folded by `advance`.
+ * They are suspended for a question and resumed, recovered after a crash, canceled, or get another
+ * turn.
  */
 export const lawfulLog: fc.Arbitrary<readonly Entry[]> = plan.map((chosen) => {
   const entries: Entry[] = [];

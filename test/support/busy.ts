@@ -20,8 +20,8 @@ async function nodeStartMs(): Promise<number> {
 }
 
 /**
- * The factor by which the CPU time of `run` grows when its size grows by four: about 4 if it is linear,
- * 16 if it is quadratic. The minimum of three tries, because garbage collection counts too.
+ * The factor by which the CPU time of `run` grows when its size grows by four: about 4 if it is
+ * linear, 16 if it is quadratic. The minimum of three tries, because garbage collection counts too.
  */
 export async function growth(
   size: number,

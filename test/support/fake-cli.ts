@@ -107,7 +107,10 @@ export class FakeCli {
   }
 }
 
-/** A session with a CLI that the test controls; it exits at the end of input unless an option says otherwise. */
+/**
+ * A session with a CLI that the test controls; it exits at the end of input unless an option says
+ * otherwise.
+ */
 export async function playedSession(
   options: SessionOptions = {},
   { stays = false }: { readonly stays?: boolean } = {},

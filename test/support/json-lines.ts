@@ -41,7 +41,10 @@ export class LineHost {
     return value;
   }
 
-  /** Reads up to the first frame with these members; at the end it throws an error with the frames read. */
+  /**
+   * Reads up to the first frame with these members; at the end it throws an error with the frames
+   * read.
+   */
   async until(members: JsonObject): Promise<JsonObject> {
     for (;;) {
       const line = await this.line();

@@ -43,7 +43,9 @@ export interface ModelRequest {
   readonly headers: IncomingHttpHeaders;
   /** Parsed; `{}` without a JSON object. */
   readonly body: JsonObject;
-  /** Resolves at the end of the response: `dropped` if the client or a `fail` closed the connection. */
+  /**
+   * Resolves at the end of the response: `dropped` if the client or a `fail` closed the connection.
+   */
   readonly closed: Promise<'complete' | 'dropped'>;
 }
 
@@ -63,9 +65,9 @@ export interface ModelServer extends AsyncDisposable {
 
 /**
  * A scripted model behind real HTTP on loopback: `POST /v1/messages`, `POST …/chat/completions` and
- * `POST …:generateContent`, streamed or not. Counting tokens, listing models and the one-token probe of
- * a CLI for a model name consume no reply of the script. After its end the response is a 400 that says
- * so. Disposing drops every connection.
+ * `POST …:generateContent`, streamed or not. Counting tokens, listing models and the one-token
+ * probe of a CLI for a model name consume no reply of the script. After its end the response is a
+ * 400 that says so. Disposing drops every connection.
  */
 export async function startModelServer(script: ModelScript): Promise<ModelServer> {
   const requests: ModelRequest[] = [];

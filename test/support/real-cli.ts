@@ -56,8 +56,8 @@ export interface RealCli extends ProcessOptions, AsyncDisposable {
 /**
  * An environment in which the real CLI runs without touching this machine: its own home, config and
  * working directory, no inherited variable except PATH, a dummy key, the model on loopback, no
- * telemetry, no updates. Use it with `spawnProcess` or as options of a host. Disposing removes it; end
- * the CLI first.
+ * telemetry, no updates. Use it with `spawnProcess` or as options of a host. Disposing removes it;
+ * end the CLI first.
  */
 export function realCli({ command, modelUrl, args = [], env = {} }: RealCliOptions): RealCli {
   const home = mkdtempSync(join(tmpdir(), 'duolane-cli-'));

@@ -15,8 +15,8 @@ export interface Place extends AsyncDisposable {
 }
 
 /**
- * Serves a module from a fresh folder, where the agent CLI also stores its sessions. `load` imports the
- * module after that, so that it can set environment variables that the module reads on import.
+ * Serves a module from a fresh folder, where the agent CLI also stores its sessions. `load` imports
+ * the module after that, so that it can set environment variables that the module reads on import.
  */
 export async function openPlace(
   name: string,

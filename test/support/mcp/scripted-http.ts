@@ -26,7 +26,10 @@ export const INITIALIZED: JsonObject = {
 const nameOf = ({ method, message }: Heard): string =>
   method === 'POST' ? String(message['method'] ?? 'answer') : method;
 
-/** An HTTP server that a test scripts; it handles the handshake and refuses everything that is not scripted. */
+/**
+ * An HTTP server that a test scripts; it handles the handshake and refuses everything that is not
+ * scripted.
+ */
 export async function scriptedHttp(
   script: (heard: Heard, name: string) => Response | undefined | Promise<Response | undefined>,
 ): Promise<Scripted> {

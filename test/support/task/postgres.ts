@@ -88,7 +88,9 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   };
 }
 
-/** PostgreSQL refuses to run as root. Then it runs as user `nobody`, who needs access to its folder. */
+/**
+ * PostgreSQL refuses to run as root. Then it runs as user `nobody`, who needs access to its folder.
+ */
 async function prepare(
   folder: string,
 ): Promise<{ readonly user: { uid?: number; gid?: number }; readonly programs: string }> {

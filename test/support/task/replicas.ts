@@ -68,7 +68,10 @@ export class Replica implements AsyncDisposable {
     }
   }
 
-  /** Submits a message; returns the id of the new task, or of the task that the message created before. */
+  /**
+   * Submits a message; returns the id of the new task, or of the task that the message created
+   * before.
+   */
   async submit(agent: 'count' | 'again', text: string, messageId?: string): Promise<string> {
     const response = await this.#post(`/api/agents/${agent}/turns`, { text, messageId });
     return ((await response.json()) as { readonly task: string }).task;

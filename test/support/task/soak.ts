@@ -38,7 +38,10 @@ export interface SoakReport extends Record<FaultName, number> {
   interrupted: number;
   /** Submissions that were repeated with the same message id because no response came. */
   repeats: number;
-  /** A sentence for each entry that was lost, repeated, reordered or invalid, and each missing end. Must stay empty. */
+  /**
+   * A sentence for each entry that was lost, repeated, reordered or invalid, and each missing end.
+   * Must stay empty.
+   */
   readonly losses: string[];
 }
 
@@ -53,8 +56,9 @@ const END_MS = 180_000;
 
 /**
  * Replicas on one PostgreSQL, each behind its own proxy, with clients that follow a fixed number of
- * tasks, while replicas are killed, stopped, restarted and disconnected and the database crashes. Every
- * stream is compared with the log when its task has ended, and the log must have no other task.
+ * tasks, while replicas are killed, stopped, restarted and disconnected and the database crashes.
+ * Every stream is compared with the log when its task has ended, and the log must have no other
+ * task.
  */
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const report: SoakReport = {
@@ -179,7 +183,8 @@ class Client {
     const seen: Entry[] = [];
     for await (const entry of follow(() => shuffled(this.#alive()), task, this.#signal)) {
       seen.push(entry);
-      // Cancel at any replica. One that is down, or a task that has ended, refuses; that is correct.
+      // Cancel at any replica. One that is down, or a task that has ended, refuses; that is
+      // correct.
       if (entry.seq === cancelAt)
         this.#somebody()
           ?.cancel(task)
