@@ -1,8 +1,8 @@
 /**
- * Measures the cost of a durable A2A server: `npm run build && npx tsx bench/a2a.ts [--json] [--quick]`.
- * Our server (SQLite, every event on disk before a client sees it) alternates with the reference
- * server (in memory) and with bare node:http. Compare the ratios; absolute figures depend on the
- * machine. Exits with 1 if a limit is missed.
+ * Measures the cost of a durable A2A server: `npm run build && npx tsx bench/a2a.ts [--json]
+ * [--quick]`. Our server (SQLite, every event on disk before a client sees it) alternates with the
+ * reference server (in memory) and with bare node:http. Compare the ratios; absolute figures depend
+ * on the machine. Exits with 1 if a limit is missed.
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -58,8 +58,8 @@ async function cancel({ url }: Server): Promise<number> {
 type Values = Partial<Record<Kind, number>>;
 
 /**
- * The medians, and the median of the ratio of our server to bare in each round, in which both had the
- * same conditions on the machine.
+ * The medians, and the median of the ratio of our server to bare in each round, in which both had
+ * the same conditions on the machine.
  */
 interface Figures {
   readonly values: Values;
@@ -159,7 +159,9 @@ rows.push({
   most: 5,
 });
 
-/** 64 concurrent streams at full speed, then 64 streams that make 5,000 deltas a second together. */
+/**
+ * 64 concurrent streams at full speed, then 64 streams that make 5,000 deltas a second together.
+ */
 const n = quick ? 500 : 2000;
 const fast = await compare(
   async ({ url }) => {

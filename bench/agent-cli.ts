@@ -1,8 +1,8 @@
 /**
  * Measures the time from the start of the agent CLI to its response to `initialize`, and its memory
  * then: `npx tsx bench/agent-cli.ts [--official] [--json]`, after `npm run build`. If
- * `peers/claude-cli-2.1` is installed, the official CLI alternates with ours; `--official` installs it
- * first (350 MB). Exits with 1 if a limit is missed.
+ * `peers/claude-cli-2.1` is installed, the official CLI alternates with ours; `--official` installs
+ * it first (350 MB). Exits with 1 if a limit is missed.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';

@@ -1,9 +1,9 @@
 /**
  * Compares the host with a bare pipe loop and the official SDK, on one stub CLI that sends the same
- * bytes to all: `npx tsx bench/host.ts [part…] [--json] [--rounds=9]`, after `npm run build`; the parts
- * are small, large, call, calls, asleep and import. Each host runs in a separate process, and they
- * alternate, so that load of the machine affects all; ratios are medians over the rounds. Exits with 1
- * if a limit is missed.
+ * bytes to all: `npx tsx bench/host.ts [part…] [--json] [--rounds=9]`, after `npm run build`; the
+ * parts are small, large, call, calls, asleep and import. Each host runs in a separate process, and
+ * they alternate, so that load of the machine affects all; ratios are medians over the rounds.
+ * Exits with 1 if a limit is missed.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -145,9 +145,9 @@ async function compare(
 }
 
 /**
- * A consumer that sleeps for 3 s after its first message, while the CLI sends 200 MB: first in a fresh
- * process that has read only ten messages, then after it has read the same 200 MB without sleeping, so
- * that its heap has its working size.
+ * A consumer that sleeps for 3 s after its first message, while the CLI sends 200 MB: first in a
+ * fresh process that has read only ten messages, then after it has read the same 200 MB without
+ * sleeping, so that its heap has its working size.
  */
 async function asleep(): Promise<Row[]> {
   const flood = { messages: 200_000, bytes: 1000 };

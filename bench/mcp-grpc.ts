@@ -1,7 +1,7 @@
 /**
- * Compares our gRPC client and server with a bare HTTP/2 client and server that transfer the same items
- * in the same batches as JSON. They alternate, each side in a separate process:
- * `npm run build && npx tsx bench/mcp-grpc.ts [--json]`.
+ * Compares our gRPC client and server with a bare HTTP/2 client and server that transfer the same
+ * items in the same batches as JSON. They alternate, each side in a separate process: `npm run
+ * build && npx tsx bench/mcp-grpc.ts [--json]`.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,7 @@
 /**
  * Compares our MCP client and server with those of the official SDK (v2). The pairs alternate, each
- * server in a separate process: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs `peers/mcp-sdk`.
+ * server in a separate process: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs
+ * `peers/mcp-sdk`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

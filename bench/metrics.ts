@@ -1,8 +1,8 @@
 /**
- * Measures the cost of metrics: `npm run build && npx tsx bench/metrics.ts [--json] [--quick]`. The same
- * server (in memory, so that no disk hides the cost) runs with and without the observers of `serve()`,
- * alternately. Compare the CPU time of the server; rates depend on the machine. Exits with 1 if a limit
- * is missed.
+ * Measures the cost of metrics: `npm run build && npx tsx bench/metrics.ts [--json] [--quick]`. The
+ * same server (in memory, so that no disk hides the cost) runs with and without the observers of
+ * `serve()`, alternately. Compare the CPU time of the server; rates depend on the machine. Exits
+ * with 1 if a limit is missed.
  */
 import {
   agent,

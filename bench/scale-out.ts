@@ -1,4 +1,5 @@
-// Measures the throughput of replicas on one PostgreSQL: `npx tsx bench/scale-out.ts [seconds]`. Needs `npm run build`.
+// Measures the throughput of replicas on one PostgreSQL: `npx tsx bench/scale-out.ts [seconds]`.
+// Needs `npm run build`.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

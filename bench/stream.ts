@@ -1,6 +1,6 @@
 /**
- * Measures the cost of the message lane and of a reader that sleeps: `npx tsx bench/stream.ts [--json]`.
- * Exits with 1 if a limit is missed.
+ * Measures the cost of the message lane and of a reader that sleeps: `npx tsx bench/stream.ts
+ * [--json]`. Exits with 1 if a limit is missed.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../src/json.ts';
@@ -138,7 +138,8 @@ async function memory(name: string, size: number): Promise<Row[]> {
 }
 
 report([
-  // Memory comes first, while the heap is small: the code is optimized, and no queue has been full yet.
+  // Memory comes first, while the heap is small: the code is optimized, and no queue has been full
+  // yet.
   ...(await lane(chunksOf(200, 10_000_000)).then(() => memory('500 MB asleep, 200 B lines', 200))),
   ...(await memory('500 MB asleep, 100 KB lines', 100_000)),
   ...(await throughput('200 B lines', 200, 10_000_000)),

@@ -15,7 +15,10 @@ export const median = (values: readonly number[]): number =>
 const missed = ({ value, floor, ceiling }: Row): boolean =>
   (floor !== undefined && !(value >= floor)) || (ceiling !== undefined && !(value <= ceiling));
 
-/** Prints the rows, with `--json` as one line of JSON; the process exits with 1 if a limit is missed. */
+/**
+ * Prints the rows, with `--json` as one line of JSON; the process exits with 1 if a limit is
+ * missed.
+ */
 export function report(rows: readonly Row[]): void {
   if (process.argv.includes('--json'))
     console.log(JSON.stringify(rows.map((row) => ({ ...row, ok: !missed(row) }))));
@@ -37,7 +40,10 @@ function printed(row: Row): string {
   return `${row.name.padEnd(46)}${value} ${row.unit.padEnd(5)} ${limit.padEnd(14)} ${mark}`.trimEnd();
 }
 
-/** The environment for a third-party program: no settings of this machine, and network on loopback only. */
+/**
+ * The environment for a third-party program: no settings of this machine, and network on loopback
+ * only.
+ */
 export const hermetic = (home: string): Readonly<Record<string, string>> => ({
   PATH: process.env['PATH'] ?? '',
   HOME: home,

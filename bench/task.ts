@@ -1,8 +1,8 @@
 /**
- * Measures durable appends, event-loop delay and replay of the SQLite log: `npm run build && npx tsx
- * bench/task.ts [seconds]`. Appends alternate with those of a bare store (`fixtures/bare-store.mjs`: a
- * thread, two statements, group commit, no rules). Compare the ratio; absolute figures depend on the
- * machine. Exits with 1 if a limit is missed.
+ * Measures durable appends, event-loop delay and replay of the SQLite log: `npm run build && npx
+ * tsx bench/task.ts [seconds]`. Appends alternate with those of a bare store
+ * (`fixtures/bare-store.mjs`: a thread, two statements, group commit, no rules). Compare the ratio;
+ * absolute figures depend on the machine. Exits with 1 if a limit is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
-// `npm run commits`: checks the commits since the rules were agreed. A subject is `area: imperative` in
-// at most 72 characters, and a body says why. A change of the public surface is also in the changelog.
-// `--since <commit>` starts elsewhere. Without a history there is nothing to check, and it says so.
+// `npm run commits`: checks the commits since the rules were agreed. A subject is `area:
+// imperative` in at most 72 characters, and a body says why. A change of the public surface is also
+// in the changelog. `--since <commit>` starts elsewhere. Without a history there is nothing to
+// check, and it says so.
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';

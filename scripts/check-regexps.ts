@@ -1,7 +1,7 @@
 // `npm run regexps`: finds regular expressions that take long on hostile input. `test/regexps.json`
 // lists the safe ones, because a check of all takes half a minute; a pattern that is not in it is
-// checked in each run. `--update` writes the file and drops exceptions that no source needs any more;
-// `--all` checks every pattern again.
+// checked in each run. `--update` writes the file and drops exceptions that no source needs any
+// more; `--all` checks every pattern again.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -108,8 +108,9 @@ function* walk(value: unknown): Generator<Node> {
 }
 
 /**
- * Why a pattern is not known to be safe, or `undefined`. It uses the pure JavaScript build, which needs
- * neither Java nor a binary. The time limits are generous, so that a busy machine changes no result.
+ * Why a pattern is not known to be safe, or `undefined`. It uses the pure JavaScript build, which
+ * needs neither Java nor a binary. The time limits are generous, so that a busy machine changes no
+ * result.
  */
 export function checkPattern({
   source,
@@ -136,7 +137,10 @@ export function readReviewed(): Reviewed {
   return JSON.parse(readFileSync(REVIEWED, 'utf8')) as Reviewed;
 }
 
-/** The problems, one sentence each. `check` gets only patterns that are neither known as safe nor excepted. */
+/**
+ * The problems, one sentence each. `check` gets only patterns that are neither known as safe nor
+ * excepted.
+ */
 export function judgeRegExps(
   uses: readonly RegExpUse[],
   { safe, exceptions }: Reviewed,

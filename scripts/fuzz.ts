@@ -1,6 +1,6 @@
-// `npm run fuzz -- [--minutes 10] [--seed N] [target…]`: hostile inputs for every parser and route. An
-// input that fails is shrunk and printed. Add it to test/fuzz/seeds/<target>.json with the fix, so that
-// `npm test` tries it in every run.
+// `npm run fuzz -- [--minutes 10] [--seed N] [target…]`: hostile inputs for every parser and route.
+// An input that fails is shrunk and printed. Add it to test/fuzz/seeds/<target>.json with the fix,
+// so that `npm test` tries it in every run.
 import { parseArgs } from 'node:util';
 import { parsers } from '../test/fuzz/parsers.ts';
 import { routes } from '../test/fuzz/routes.ts';

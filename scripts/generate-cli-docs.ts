@@ -1,6 +1,6 @@
 /**
- * Writes docs/reference/cli.md, and the list of rules in docs/reference/trace-format.md, from the code itself.
- * `--check` writes nothing and fails if one of them is not what it would write.
+ * Writes docs/reference/cli.md, and the list of rules in docs/reference/trace-format.md, from the
+ * code itself. `--check` writes nothing and fails if one of them is not what it would write.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { helpOf } from '../src/cli/command.ts';

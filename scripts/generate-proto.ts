@@ -1,5 +1,5 @@
-// `npx tsx scripts/generate-proto.ts` writes the TypeScript of `proto/`, which is checked in. `--check`
-// writes nothing and fails if a file is not current.
+// `npx tsx scripts/generate-proto.ts` writes the TypeScript of `proto/`, which is checked in.
+// `--check` writes nothing and fails if a file is not current.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -56,8 +56,8 @@ export async function generate(): Promise<Map<string, string>> {
 }
 
 /**
- * Adapts imports to the target folders, and turns enums into constants: the TypeScript syntax of this
- * repository must be erasable.
+ * Adapts imports to the target folders, and turns enums into constants: the TypeScript syntax of
+ * this repository must be erasable.
  */
 function adapt(text: string, path: string): string {
   return text

@@ -1,5 +1,5 @@
-// Third-party packages that tests use: each in `peers/<name>` with its own lock file, installed when
-// a test first needs it.
+// Third-party packages that tests use: each in `peers/<name>` with its own lock file, installed
+// when a test first needs it.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -42,7 +42,8 @@ async function openPeer(name, onStart) {
   return { name, path, available: failure === undefined, reason, ...resolver };
 }
 
-// Node resolves a package name from the file that imports it, so a file inside the peer has to do it.
+// Node resolves a package name from the file that imports it, so a file inside the peer has to do
+// it.
 async function openResolver(path) {
   const file = join(path, 'node_modules', '.resolver.mjs');
   const source =

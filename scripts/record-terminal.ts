@@ -1,5 +1,5 @@
-// `npx tsx scripts/record-terminal.ts`: the terminal of the README, from a real run of the command in a
-// pseudo terminal, as an SVG that plays once. Only pauses are shortened.
+// `npx tsx scripts/record-terminal.ts`: the terminal of the README, from a real run of the command
+// in a pseudo terminal, as an SVG that plays once. Only pauses are shortened.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -88,7 +88,9 @@ export function standingOf({ id, state }: Row, { ran }: Proof, { suites }: Pinne
   return isElsewhere ? 'elsewhere' : 'not run';
 }
 
-/** The problems, one sentence each: a citation of an unknown row, a pinned row that is not proven. */
+/**
+ * The problems, one sentence each: a citation of an unknown row, a pinned row that is not proven.
+ */
 export function findLosses(proof: Proof, pinned: Pinned): string[] {
   const byId = new Map<string, Row>(proof.rows.map((row) => [row.id, row]));
   const due = [

@@ -1,5 +1,5 @@
-// `npx tsx scripts/screenshots.ts` takes the pictures of the README from the real page. After a change
-// of the page, run it again and look at the result.
+// `npx tsx scripts/screenshots.ts` takes the pictures of the README from the real page. After a
+// change of the page, run it again and look at the result.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openBrowser, type Page, type PageOptions } from '../test/page/browser.ts';

@@ -32,8 +32,8 @@ export function say(text) {
 }
 
 /**
- * Ends the running children on a signal, and kills them on the second one. Call the returned function
- * to restore the default handling of signals.
+ * Ends the running children on a signal, and kills them on the second one. Call the returned
+ * function to restore the default handling of signals.
  */
 export function endChildrenOnSignal() {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
@@ -64,9 +64,9 @@ function kill(child, signal) {
 }
 
 /**
- * Runs a program to its end. This process forwards its output (`quiet`: only collects it), because a
- * child that writes to a closed pipe would be killed. Never rejects: a program that cannot be started
- * has code 127.
+ * Runs a program to its end. This process forwards its output (`quiet`: only collects it), because
+ * a child that writes to a closed pipe would be killed. Never rejects: a program that cannot be
+ * started has code 127.
  */
 export function run(command, args, { cwd = ROOT, env = process.env, quiet = false } = {}) {
   return new Promise((resolve) => {
@@ -121,8 +121,8 @@ export function runNpm(args, options) {
 }
 
 /**
- * Whether `node_modules` matches `package-lock.json`. npm writes a lock file of what it has installed
- * as its last step, so an interrupted install, or one of an older lock file, is detected.
+ * Whether `node_modules` matches `package-lock.json`. npm writes a lock file of what it has
+ * installed as its last step, so an interrupted install, or one of an older lock file, is detected.
  */
 export function isInstalled(directory) {
   const wanted = packages(join(directory, 'package-lock.json'));
@@ -142,7 +142,9 @@ function packages(lockFile) {
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED|ERR_SOCKET_TIMEOUT)\b/;
 
-/** Why an install failed: the end of its output, and `unreachable` if the registry was the reason. */
+/**
+ * Why an install failed: the end of its output, and `unreachable` if the registry was the reason.
+ */
 export function explainInstall({ code, output }) {
   const network = UNREACHABLE.exec(output)?.[1];
   if (network !== undefined)
@@ -240,8 +242,8 @@ function tryMakeDirectory(path) {
 }
 
 /**
- * Brings `dist` up to date: the compiled sources, the examples, and the page if it is stale. The code
- * is 0 on success.
+ * Brings `dist` up to date: the compiled sources, the examples, and the page if it is stale. The
+ * code is 0 on success.
  */
 export async function build(options = { quiet: true }) {
   matchDist(join(ROOT, 'src'), join(ROOT, 'dist'), ['web', 'examples']);
@@ -261,7 +263,9 @@ async function buildSources(options) {
   return runTool('typescript', ['-p', 'tsconfig.examples.json'], options);
 }
 
-/** Makes the commands of the package executable, so that a clone can start them as npm's links do. */
+/**
+ * Makes the commands of the package executable, so that a clone can start them as npm's links do.
+ */
 function makeExecutable() {
   const { bin = {} } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   for (const file of Object.values(bin)) chmodSync(join(ROOT, file), 0o755);
@@ -273,7 +277,8 @@ async function buildPage(options) {
   const inputs = ['package-lock.json', ...['web', 'src'].flatMap((at) => within(at))];
   const isFresh = (file) => statSync(join(ROOT, file)).mtimeMs <= built.mtimeMs;
   if (built && inputs.every(isFresh)) return { code: 0, output: '' };
-  // Tests build too. Their NODE_ENV would give a development bundle that contains paths of this machine.
+  // Tests build too. Their NODE_ENV would give a development bundle that contains paths of this
+  // machine.
   const env = { ...process.env, NODE_ENV: 'production' };
   const args = ['build', '-c', 'web/vite.config.ts', '--logLevel', 'warn'];
   return runTool('vite', args, { ...options, env });
@@ -286,9 +291,10 @@ function within(directory) {
 }
 
 /**
- * Makes `dist` match the sources. The incremental compiler trusts its build info: it neither removes
- * the output of a deleted source nor restores deleted output. So this function removes the former, and
- * deletes the build info in the latter case. `others` are folders of `dist` with another source.
+ * Makes `dist` match the sources. The incremental compiler trusts its build info: it neither
+ * removes the output of a deleted source nor restores deleted output. So this function removes the
+ * former, and deletes the build info in the latter case. `others` are folders of `dist` with
+ * another source.
  */
 export function matchDist(src, dist, others = []) {
   if (!existsSync(dist)) return;

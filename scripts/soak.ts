@@ -1,5 +1,6 @@
-// Replicas on one PostgreSQL under random kills and lost connections: `npx tsx scripts/soak.ts [minutes] [replicas] [streams]`.
-// Needs `npm run build`. Exits with 1 if an event was lost, repeated or reordered, or a task has not exactly one end.
+// Replicas on one PostgreSQL under random kills and lost connections: `npx tsx scripts/soak.ts
+// [minutes] [replicas] [streams]`. Needs `npm run build`. Exits with 1 if an event was lost,
+// repeated or reordered, or a task has not exactly one end.
 import { postgresMissing } from '../test/support/task/postgres.ts';
 import { soak, soakLine } from '../test/support/task/soak.ts';
 

@@ -38,7 +38,8 @@ async function prepare() {
 
 function startCommand(args) {
   const child = spawn(process.execPath, [COMMAND, ...args], { stdio: 'inherit' });
-  // The terminal sends Ctrl-C to the child too. It shuts down, and this process exits with its code.
+  // The terminal sends Ctrl-C to the child too. It shuts down, and this process exits with its
+  // code.
   process.on('SIGINT', () => {});
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('close', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));

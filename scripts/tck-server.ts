@@ -1,6 +1,7 @@
-// The system under test of the A2A compatibility kit: `npx tsx scripts/tck-server.ts [port] [hybrid]`.
-// See docs/reference/conformance.md. The kit reuses message ids, so this server does not deduplicate messages, and
-// its webhook receiver is on this machine, so private addresses are allowed.
+// The system under test of the A2A compatibility kit: `npx tsx scripts/tck-server.ts [port]
+// [hybrid]`. See docs/reference/conformance.md. The kit reuses message ids, so this server does not
+// deduplicate messages, and its webhook receiver is on this machine, so private addresses are
+// allowed.
 import { memoryLog } from '../src/task/index.ts';
 import { serve } from '../src/serve/index.ts';
 import { tckAgent, tckReply } from '../test/a2a/tck-agent.ts';

@@ -1,8 +1,8 @@
 import { build } from '../scripts/setup.mjs';
 
-/** Runs once before the system tests: they start and pack what users get, so `dist` must be fresh. */
+/** Builds once before the system tests, which start and pack `dist` as users get it. */
 export default async function setup(): Promise<void> {
   const { code, output } = await build();
-  // The compiler writes its output all the same; `npm test` counts this as a failure of its own.
+  // The compiler writes its output despite errors; `npm test` counts them as a separate failure.
   if (code !== 0) process.stderr.write(`The build has errors:\n${output}`);
 }

@@ -3,9 +3,9 @@ const PARTS = ['process', 'mcp', 'host', 'agent-cli', 'task', 'a2a', 'adapters']
 const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'metrics', 'http', 'grpc'] as const;
 
 /**
- * The map of the code: which parts of `src/` a part may import, types included. Read from top to
- * bottom it is the reading order. A longer path (`adapters/cli-agent`) replaces the line of its folder
- * for that file or folder. A new folder needs a line here, a decision that a reviewer can see.
+ * The layers: which parts of `src/` a part may import, types included. The order of the lines is
+ * the reading order. A longer path (`adapters/cli-agent`) replaces the line of its folder for that
+ * file or folder. A new folder needs a line here, so that a reviewer sees it.
  */
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   errors: [],
@@ -39,12 +39,12 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   cli: [...BELOW_SERVE, 'eval', 'serve', 'index'],
 };
 
-/** Folders of one part that must not know each other: what knows both is a bridge, made outside. */
+/** Folders of one part that must not import each other: a user connects them with a bridge. */
 export const STRANGERS: readonly (readonly [string, string])[] = [['mcp/grpc', 'mcp/json-rpc']];
 
 /**
- * Who may import a package or a dangerous module of Node. `loads`: with an ordinary import.
- * `lazily`: only by `import()` where it is needed, or for its types. Everybody else must not.
+ * The folders that may import a package or a dangerous module of Node. `loads`: with an ordinary
+ * import. `lazily`: only by `import()` where it is needed, or for its types. No other folder may.
  * A path that ends a file name (`task/sqlite`) covers that file or folder alone.
  */
 export const PACKAGES: Readonly<
@@ -62,16 +62,20 @@ export const PACKAGES: Readonly<
   '@photostructure/sqlite': { loads: ['task/sqlite'], lazily: ['task', 'serve', 'cli'] },
 };
 
-/** Files that load what a user names: a module, a plug-in. Nobody else computes what it imports. */
+/**
+ * Files that load a module or plug-in that a user names. No other file computes what it imports.
+ */
 export const LOADERS: readonly string[] = [
   'agent-cli/models/choose-model',
   'cli/agents/load-agent',
 ];
 
-/** Parts that are pure: bytes and messages in and out, so they import no I/O of Node at all. */
+/** Pure parts: bytes and messages in and out. They import no I/O of Node. */
 export const PURE: readonly string[] = ['errors', 'json', 'ask', 'wire', 'outputs'];
 
-/** Every folder of `src/` and `web/src/`, with what it holds. A new folder gets its sentence here. */
+/**
+ * Every folder of `src/` and `web/src/`, with what it holds. A new folder gets its sentence here.
+ */
 export const FOLDERS: Readonly<Record<string, string>> = {
   src: 'error codes, JSON readers, questions, the main door',
   'src/stream': 'queues, channels, abort and disposal helpers; knows no protocol',
@@ -165,7 +169,9 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'web/src/style': 'tokens, base, task page and timeline; a class begins with its component',
 };
 
-/** Folders that must not import others of their own part, so that each part reads in one direction. */
+/**
+ * Folders that must not import others of their part, so that each part imports in one direction.
+ */
 export const ONE_WAY: readonly (readonly [from: string, to: string])[] = [
   ['event/fold', 'event/run'],
   ['task/store', 'task/log'],

@@ -1,12 +1,12 @@
 import { ensurePeer, type Peer } from '../scripts/peers.mjs';
 
 /**
- * A pinned package of somebody else, from `peers/<name>`, installed on first use:
+ * A pinned third-party package from `peers/<name>`, installed on first use:
  *
  *     const sdk = await peer('mcp-sdk');
  *     suite('mcp-sdk', sdk.reason, () => { … await sdk.import('@modelcontextprotocol/server') … });
  *
- * Without a network it is not `available` and `reason` says why; such a suite is skipped loudly.
+ * Without a network it is not `available` and `reason` says why; the report of the run lists the skipped suite.
  */
 export async function peer(name: string): Promise<Peer> {
   const found = await ensurePeer(name);

@@ -352,7 +352,10 @@ const ROWS = {
 /** The id of a row. A citation of one that does not exist is a type error. */
 export type RequirementId = keyof typeof ROWS;
 
-/** Rows that name a product or a language that no test runs. Tests prove the contract that it relies on. */
+/**
+ * Rows that name a product or a language that no test runs. Tests prove the contract that it relies
+ * on.
+ */
 const BY_CONTRACT: Partial<Record<RequirementId, string>> = {
   S8: 'recorded conversations are replayed; no implementation in a second language runs them',
   S214: 'the vector index is local, behind the interface that a Qdrant store has; no Qdrant runs',

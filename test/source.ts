@@ -13,7 +13,7 @@ export interface Import {
   readonly target?: string;
   /**
    * `type` is erased; `static` loads with the file; `lazy` loads when the line runs; `computed` is
-   * lazy too, of a name that is only known then.
+   * lazy with a name that is known only at run time.
    */
   readonly kind: 'type' | 'static' | 'lazy' | 'computed';
 }
@@ -35,7 +35,7 @@ export function readSource(file: string): string {
   return readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8');
 }
 
-/** Every import of a file, in whatever form: statement, re-export, `import()`, type, `require`. */
+/** Every import of a file: statement, re-export, `import()`, type, `require`. */
 export function importsOf(file: string, source: string = readSource(file)): Import[] {
   const found: Import[] = [];
   const add = (specifier: unknown, kind: Import['kind']): void => {
@@ -104,7 +104,7 @@ export function* walk(value: unknown): Generator<Node> {
 }
 
 // `import { type A } from` alone still loads the module (verbatimModuleSyntax), so only the
-// keyword on the whole statement counts.
+// keyword on the statement itself counts.
 function isErased(node: Node): boolean {
   return node['importKind'] === 'type' || node['exportKind'] === 'type';
 }

@@ -31,7 +31,7 @@ export function suite(name: string, missing: string | undefined, define: () => v
   else describe.skip(`suite ${name} (skipped: ${reasonFor(name, missing)})`, define);
 }
 
-/** One test that needs something a machine may lack; as `suite`, but no row depends on it. */
+/** One test that needs something a machine may lack; like `suite`, but no row depends on it. */
 export function testIf(
   missing: string | undefined,
   name: string,
@@ -42,7 +42,7 @@ export function testIf(
   else test.skip(`${name} (skipped: ${reasonFor(name, missing)})`, run);
 }
 
-/** Ends a test that finds out on its way that it cannot run here. */
+/** Skips a test that detects while it runs that it cannot run on this machine. */
 export function skipBecause(context: TestContext, reason: string): never {
   Object.assign(context.task.meta, { skipped: reasonFor(context.task.name, reason) });
   return context.skip(reason);

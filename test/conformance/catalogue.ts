@@ -61,7 +61,7 @@ const told = (answer: JsonObject): string => {
   return `Elicitation completed: action=${String(action)}, content=${JSON.stringify(content)}`;
 };
 
-/** What the conformance suite wants to find in a server. */
+/** The tools, resources and prompts that the conformance suite expects of a server. */
 export function conformanceSource(): ToolSource {
   const changes = new ChangeFeed();
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50));
@@ -184,7 +184,7 @@ const RICH_SCHEMA: JsonObject = {
   properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
   allOf: [{ anyOf: [{ required: ['name'] }, { required: ['address'] }] }],
   if: { required: ['address'] },
-  // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
+  // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
   then: { required: ['name'] },
   else: {},
   additionalProperties: false,

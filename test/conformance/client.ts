@@ -5,8 +5,8 @@ import type { OAuthClient, OAuthOptions } from '../../src/mcp/json-rpc/http/clie
 import type { ToolCall, ToolSource } from '../../src/mcp/types.ts';
 
 /**
- * The client that the conformance suite runs against its own servers: dials the address that it is
- * given and uses everything that is there. Who logs in is a person without questions.
+ * The client that the conformance suite runs against its own servers: it dials the given address
+ * and uses every feature of the server. The login succeeds without user interaction.
  */
 const url = process.argv.at(-1)!;
 const { MCP_CONFORMANCE_CONTEXT: text = '{}', MCP_CONFORMANCE_PROTOCOL_VERSION: version = '' } =
@@ -24,13 +24,13 @@ const known = ({ client_id: id, ...rest }: JsonObject): OAuthClient | undefined 
   };
 };
 
-/** Follows the one redirect that a page without a form gives. */
+/** Follows the one redirect of a login page without a form. */
 const authorize = async (page: URL): Promise<URL> => {
   const { headers } = await fetch(page, { redirect: 'manual' });
   return new URL(headers.get('location')!);
 };
 
-/** A program knows the issuer of its secret; the suite only says it in its own metadata. */
+/** A real program knows the issuer of its secret; here only the metadata of the suite names it. */
 const issuerOf = async (server: URL): Promise<string> => {
   const name = '/.well-known/oauth-protected-resource';
   for (const place of [`${name}${server.pathname}`, name]) {
@@ -77,7 +77,7 @@ async function call(made: ToolCall): Promise<void> {
   try {
     for await (const { type } of source.callTool(made)) if (type === 'input') process.exitCode = 1;
   } catch (error) {
-    // Some of the suite's servers list tools and have no way to call them.
+    // Some servers of the suite list tools that cannot be called.
     if (DuolaneError.from(error).code !== 'unsupported') throw error;
   }
 }
@@ -88,7 +88,7 @@ async function useRest(all: ToolSource): Promise<void> {
   for await (const { name } of all.listPrompts?.() ?? []) await all.getPrompt!(String(name), {});
 }
 
-/** Something that fits a schema: its defaults, or the simplest of each type. */
+/** A value that is valid for a schema: its defaults, or the simplest value of each type. */
 function sample(schema: unknown): JsonObject {
   const properties = isObject(schema) && isObject(schema['properties']) ? schema['properties'] : {};
   const values = Object.entries(properties).map(([name, property]) => {

@@ -6,9 +6,9 @@ import { Disposer } from '../../src/stream/disposer.ts';
 import { conformanceSource } from './catalogue.ts';
 
 /**
- * Prints its address; ends with its input. With `bridged`, a second offer in front of the first;
- * with `bridged-old`, what lies between the two is a session of 2025-11-25; with `grpc`, a gRPC
- * offer lies between them too.
+ * Prints its address; exits at the end of its input. With `bridged`, a second server stands in
+ * front of the first; with `bridged-old`, the two speak the session protocol 2025-11-25; with
+ * `grpc`, a gRPC server stands between them too.
  */
 const scope = new Disposer();
 const [, , mode] = process.argv;

@@ -8,14 +8,14 @@ const server = await routes();
 const targets = [...(await parsers()), ...server.targets];
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** Some seconds of what `npm run fuzz` does for long, always with the same inputs. */
-describe('a hostile input fails by a typed error, never by a crash, a 5xx or a changed prototype', () => {
+/** A few seconds of `npm run fuzz`, always with the same inputs. */
+describe('a hostile input causes a typed error, never a crash, a 5xx or a changed prototype', () => {
   test.each(targets.map((target) => [target.name, target] as const))('%s', async (_, target) => {
     await expect(fuzz(target)).resolves.toBeUndefined();
   });
 });
 
-test('every file of seeds is of a target, and has inputs', () => {
+test('every file of seeds belongs to a target and has inputs', () => {
   const names = readdirSync(new URL('seeds', import.meta.url)).map(
     (file) => file.split('.json')[0]!,
   );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { isObject } from '../../src/json.ts';
 
-/** Values that once broke a parser somewhere: of the wrong kind, too large, too deep, or misleading. */
+/** Values that often break parsers: of the wrong type, too large, too deep, or misleading. */
 const HOSTILE: readonly unknown[] = [
   null,
   true,
@@ -54,7 +54,10 @@ const edit: fc.Arbitrary<Edit> = fc.record({
   value: hostile,
 });
 
-/** One of the templates, with up to four of its values replaced, removed, doubled or joined by others. */
+/**
+ * One of the templates, with up to four of its values replaced, removed, doubled or joined by
+ * others.
+ */
 export function mutated(templates: readonly unknown[]): fc.Arbitrary<unknown> {
   return fc
     .tuple(fc.constantFrom(...templates), fc.array(edit, { maxLength: 4 }))
@@ -75,7 +78,7 @@ export function mutatedText(templates: readonly unknown[]): fc.Arbitrary<string>
 }
 
 function apply(whole: unknown, { at, kind, name, value: given }: Edit): unknown {
-  const value = structuredClone(given); // a shared one could end up inside itself
+  const value = structuredClone(given); // a shared value could become part of itself
   const places = placesOf(whole);
   const place = places[at % (places.length + 1)];
   if (place === undefined) return kind === 'replace' ? value : whole;
@@ -88,7 +91,7 @@ function apply(whole: unknown, { at, kind, name, value: given }: Edit): unknown 
   return whole;
 }
 
-/** An assignment would set the prototype where a parser makes a member. */
+/** Defines the member: an assignment to `__proto__` would set the prototype instead. */
 const define = (holder: object, key: string, value: unknown): boolean =>
   Reflect.defineProperty(holder, key, {
     value,

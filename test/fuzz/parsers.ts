@@ -15,7 +15,7 @@ import { ControlPeer, isControl, JsonlDecoder, readRpc, SseDecoder } from '../..
 import { parseTranscript } from '../../src/wire/transcript.ts';
 import { mutated, mutatedText } from './inputs.ts';
 
-/** What is fuzzed: `run` may fail with a `DuolaneError` and with nothing else. */
+/** A target of the fuzzer: `run` may throw a `DuolaneError` and nothing else. */
 export interface Target<Input = unknown> {
   readonly name: string;
   readonly inputs: fc.Arbitrary<Input>;
@@ -24,7 +24,7 @@ export interface Target<Input = unknown> {
   run(input: Input): Promise<void> | void;
 }
 
-/** Keeps the type of the inputs inside, so that targets can stand in one list. */
+/** Hides the type of the inputs, so that one list can hold all targets. */
 const target = <Input>(one: Target<Input>): Target => one as unknown as Target;
 
 const FRAMES = [
@@ -114,7 +114,7 @@ const TRANSCRIPT = [
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** A text in chunks, cut where the numbers say. */
+/** Splits a text into chunks at the given positions. */
 const chunked = (text: fc.Arbitrary<string>): fc.Arbitrary<string[]> =>
   fc.tuple(text, fc.array(fc.nat(200), { maxLength: 5 })).map(([whole, sizes]) => {
     const chunks: string[] = [];

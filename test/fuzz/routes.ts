@@ -70,7 +70,7 @@ const TURNS: readonly unknown[] = [
   { answers: [{ id: 'q', action: 'accept', content: { a: 1 } }] },
 ];
 
-/** Parts of a path as callers may write them; the fourth is the traversal of the first attack. */
+/** Parts of a path; the fourth is the doubly encoded traversal of a real attack. */
 const segment = fc.oneof(
   fc.constantFrom('t', 'agent', '%2e%2e', '%252e%252e%2Fetc', '..', '%00', '%ff', '%', 'a%0d%0ab'),
   fc.constantFrom('__proto__', 'constructor', '', '*', '~', 'x'.repeat(2000), 'tasks', 'v1'),
@@ -89,7 +89,7 @@ const query = fc.constantFrom(
   '?historyLength=abc',
 );
 
-/** `{}` stands for a part that is made up. */
+/** `{}` is a placeholder for a generated part. */
 function pathOf(templates: readonly string[]): fc.Arbitrary<string> {
   return fc
     .tuple(fc.constantFrom(...templates), fc.array(segment, { minLength: 3, maxLength: 3 }), query)
@@ -131,7 +131,7 @@ function calls(
   });
 }
 
-/** A server with everything on, and what is fuzzed of it: no answer may be a 5xx. */
+/** A server with every feature on, and its targets: no response may be a 5xx. */
 export async function routes(): Promise<{ targets: Target[] } & AsyncDisposable> {
   const agent: Agent = async function* () {
     yield { type: 'text.delta', id: 't', delta: 'done' };
@@ -267,7 +267,7 @@ export async function routes(): Promise<{ targets: Target[] } & AsyncDisposable>
     stream.resume();
     await closed;
     if (status === undefined && stream.rstCode === 0) throw new Error('there was no gRPC status');
-    // UNKNOWN is what a handler gives that threw what it should not.
+    // UNKNOWN is the status after an unexpected error of a handler.
     if (String(status) === '2') throw new Error(`${path} answered UNKNOWN`);
   }
 
@@ -280,13 +280,15 @@ export async function routes(): Promise<{ targets: Target[] } & AsyncDisposable>
   };
 }
 
-/** Sends the path as it is written; reads the head and the first chunk, since streams may stay open. */
+/**
+ * Sends the path as it is written; reads the head and the first chunk, since streams may stay open.
+ */
 async function send(url: string, { method, path, headers, body }: HttpInput): Promise<void> {
   const { hostname, port } = new URL(url);
   const isPlain = /^[\x21-\x7e]*$/.test(path);
   if (!isPlain) return;
   const sending = httpRequest({ hostname, port, method, path, headers });
-  sending.on('error', () => {}); // the server may answer before it has read everything
+  sending.on('error', () => {}); // the server may respond before it has read everything
   sending.end(method === 'GET' || method === 'HEAD' ? undefined : body);
   const [response] = (await once(sending, 'response')) as [IncomingMessage];
   const status = response.statusCode ?? 0;

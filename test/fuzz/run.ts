@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { DuolaneError } from '../../src/errors.ts';
 import type { Target } from './parsers.ts';
 
-/** What an input did that none may do; nothing comes back if all is well. */
+/** Throws if an input caused something that no input may cause. */
 async function attempt(target: Target, input: unknown): Promise<void> {
   try {
     await target.run(input);
@@ -15,7 +15,7 @@ async function attempt(target: Target, input: unknown): Promise<void> {
     throw new Error('an input has changed Object.prototype');
 }
 
-/** The inputs that once failed, from `seeds/<target>.json`; none if there is no such file. */
+/** The inputs that failed in the past, from `seeds/<target>.json`; empty without such a file. */
 export function seedsOf(name: string): readonly unknown[] {
   try {
     const file = new URL(`seeds/${name}.json`, import.meta.url);
@@ -26,7 +26,7 @@ export function seedsOf(name: string): readonly unknown[] {
   }
 }
 
-/** First the kept seeds, then as many inputs as told: the same ones for the same seed. */
+/** Tries the stored inputs, then `tries` generated ones; the same seed gives the same inputs. */
 export async function fuzz(
   target: Target,
   { tries = target.tries, seed = 1 }: { readonly tries?: number; readonly seed?: number } = {},

@@ -42,7 +42,7 @@ const scrape = async ({ url }: Served): Promise<Record<string, number>> => {
   );
 };
 
-test('a scrape tells runs, tools, streams, resumes and cancels as they were', async () => {
+test('a scrape has the counts of runs, tools, streams, resumes and cancels', async () => {
   const served = await openKitchen();
   onTestFinished(() => served[Symbol.asyncDispose]());
   const said = (await (await say(served, 'everything')).text()).trim().split('\n');
@@ -78,7 +78,7 @@ test('a scrape tells runs, tools, streams, resumes and cancels as they were', as
   );
 });
 
-test('events of a stream are counted, however many go out in one write', async () => {
+test('every event of a stream is counted, also if one write has several', async () => {
   const served = await open(async function* () {
     for (let n = 0; n < 40; n++) yield { type: 'status', message: `step ${n}` };
   });
@@ -100,14 +100,14 @@ test('events of a stream are counted, however many go out in one write', async (
   });
 });
 
-test('metrics are behind the same guard as everything else', async () => {
+test('metrics require the same authentication as all other routes', async () => {
   const served = await open(async function* () {}, { auth: { bearer: 'secret' } });
   expect((await fetch(`${served.url}/metrics`)).status).toBe(401);
   const headers = { authorization: 'Bearer secret' };
   expect((await fetch(`${served.url}/metrics`, { headers })).status).toBe(200);
 });
 
-test('the trace of a request reaches the agent, through each way to ask', async () => {
+test('the trace context of a request reaches the agent, over every protocol', async () => {
   const traces: unknown[] = [];
   const served = await open(async function* (_turn, ctx) {
     traces.push(ctx.trace);
@@ -143,7 +143,7 @@ test('telemetry without an SDK in the process changes nothing', async () => {
   expect(traces).toEqual([TRACEPARENT, undefined]);
 });
 
-test('the trace of a request reaches the agent CLI and the MCP tools that it calls', async () => {
+test('the trace context of a request reaches the agent CLI and the MCP tools that it calls', async () => {
   const home = mkdtempSync(join(tmpdir(), 'duolane-trace-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
   writeFileSync(

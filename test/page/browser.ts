@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { ROOT, run, withLock } from '../../scripts/setup.mjs';
 import { peer, type Peer } from '../peers.ts';
 
-// A browser for the tests: a headless Chromium out of the npm registry, else one of the machine.
-// What we use of playwright-core is written down here, since a peer has no types when it is not
-// installed.
+// A browser for the tests: a headless Chromium from the npm registry, else one of the machine. The
+// interfaces declare what the tests use of playwright-core, because a peer that is not installed
+// has no types.
 
 export interface Locator extends Queries {
   click(): Promise<void>;
@@ -42,7 +42,7 @@ export interface Page extends Queries {
   reload(): Promise<unknown>;
   close(): Promise<void>;
   url(): string;
-  /** The code runs in the page, whatever its content security policy says. */
+  /** Runs code in the page, independent of its content security policy. */
   evaluate<T>(code: string): Promise<T>;
   on(event: string, listener: (value: never) => void): void;
   waitForEvent(event: 'download'): Promise<Download>;
@@ -72,7 +72,10 @@ export type Opened =
   | { readonly browser: Browser; readonly axe: string; readonly missing?: undefined }
   | { readonly missing: string };
 
-/** A browser with the source of the accessibility checker, or why there is none. The caller closes it. */
+/**
+ * Opens a browser with the source of the accessibility checker, or says why it cannot. The caller
+ * closes it.
+ */
 export async function openBrowser(): Promise<Opened> {
   const found = await peer('browser');
   if (found.reason !== undefined) return { missing: found.reason };
@@ -89,7 +92,7 @@ export async function openBrowser(): Promise<Opened> {
       failures.push(String(error).split('\n', 1)[0] ?? '');
     }
   }
-  return { missing: `no browser starts here: ${failures.join('; ')}` };
+  return { missing: `no browser could be started: ${failures.join('; ')}` };
 }
 
 const INSTALLED = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
@@ -99,7 +102,7 @@ async function* launches(found: Peer): AsyncGenerator<Launch, void, undefined> {
     const folder = await unpack(found);
     const executablePath = join(folder, 'chromium');
     yield { executablePath };
-    // For a machine that lacks the shared libraries: those that came with it.
+    // For a machine without the shared libraries: the ones in the package.
     const env = { ...process.env, LD_LIBRARY_PATH: join(folder, 'al2023', 'lib') };
     yield { executablePath, env: { ...env, FONTCONFIG_PATH: join(folder, 'fonts') } };
   }
@@ -108,9 +111,9 @@ async function* launches(found: Peer): AsyncGenerator<Launch, void, undefined> {
 }
 
 /**
- * Unpacks the packed Chromium once per version. In a process of its own, since the package works
- * through the environment: it unpacks to the temporary folder, and its libraries only where it
- * believes to be on the platform that lacks them.
+ * Unpacks the packed Chromium once per version, in a separate process, because the package reads
+ * its settings from the environment: it unpacks to the temporary folder, and its libraries only on
+ * the platform that lacks them.
  */
 async function unpack(found: Peer): Promise<string> {
   const manifest = await readFile(join(found.path, 'package.json'), 'utf8');
@@ -129,8 +132,8 @@ async function unpack(found: Peer): Promise<string> {
     const env = { ...process.env, TMPDIR: half, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs20.x' };
     const args = ['--input-type=module', '--eval', code];
     const result = await run(process.execPath, args, { env, quiet: true });
-    if (result.code !== 0) throw new Error(`Chromium cannot be unpacked: ${result.output}`);
-    // Its list of fonts names the temporary folder of that platform.
+    if (result.code !== 0) throw new Error(`cannot unpack Chromium: ${result.output}`);
+    // Its font configuration names the temporary folder of that platform.
     const fonts = ['/usr/share/fonts', join(folder, 'fonts')].map((at) => `<dir>${at}</dir>`);
     const cache = `<cachedir>${join(folder, 'font-cache')}</cachedir>`;
     const list = `<?xml version="1.0"?>\n<fontconfig>${fonts.join('')}${cache}</fontconfig>\n`;

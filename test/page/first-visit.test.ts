@@ -4,7 +4,7 @@ import { openBrowser, type Page, type PageOptions } from './browser.ts';
 import { answer, pageKit, run, state } from './kit.ts';
 import { startServer, type TestServer } from './server.ts';
 
-// What a newcomer sees: nothing jumps, nothing is cut off, nothing is offered that cannot be done.
+// What a new user sees: the layout is stable, no text is clipped, and no button is useless.
 
 const opened = await openBrowser();
 if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
@@ -26,7 +26,7 @@ suite('browser', opened.missing, () => {
   const heightOf = (page: Page, selector: string): Promise<number> =>
     page.evaluate(`document.querySelector('${selector}').getBoundingClientRect().height`);
 
-  test('a task that is not here offers the way back, and no buttons and no promises', async () => {
+  test('an unknown task shows a link back, without buttons and contract', async () => {
     expectConsole(/404 \(Not Found\)/);
     const page = await open();
     await page.goto(`${server.url}/#unknown`);
@@ -38,7 +38,7 @@ suite('browser', opened.missing, () => {
     await page.getByText('Run an agent, or open a task.').waitFor();
   });
 
-  test('nobody reads "Failed to fetch": a server that is gone is said in words, once', async () => {
+  test('a server that is unreachable is reported once, and not as "Failed to fetch"', async () => {
     await using own = await startServer(['page-agent', 'form-agent']);
     const page = await openAt(own.url);
     await run(page, 'page-agent', 'count 3');
@@ -59,7 +59,7 @@ suite('browser', opened.missing, () => {
     });
   });
 
-  test('why a run failed is read where the answer would be, in full', async () => {
+  test('the complete error of a failed run is shown in the conversation', async () => {
     const page = await open();
     await run(page, 'page-agent', 'fail');
     await state(page, 'failed');
@@ -69,7 +69,7 @@ suite('browser', opened.missing, () => {
     expect(await answer(page).innerText()).toContain('So far, so good.');
   });
 
-  test('the head of a task keeps its height from the first event to the last', async () => {
+  test('the header of a task keeps its height from the first event to the last', async () => {
     const page = await open();
     await runSample(page, 'ai-doctor');
     await state(page, 'working');
@@ -79,7 +79,7 @@ suite('browser', opened.missing, () => {
     expect(await heightOf(page, '.task-header')).toBe(before);
   });
 
-  test('a call tells what it asks: the tool in one lane, its arguments in the other', async () => {
+  test('a call shows its tool in one lane and its arguments in the other', async () => {
     const page = await open();
     await runSample(page, 'ai-doctor');
     await state(page, 'completed');
@@ -91,7 +91,7 @@ suite('browser', opened.missing, () => {
     expect(await call.locator('.timeline-control').innerText()).toMatch(/^\{"query":"\w/);
   });
 
-  test('a record that was asked folds to its name, and a wide record is read without a sideways scroll', async () => {
+  test('a long user message is folded to its name, and a wide record needs no horizontal scrolling', async () => {
     for (const options of [{}, PHONE]) {
       const page = await open(options);
       await runSample(page, 'ai-doctor');
@@ -107,11 +107,11 @@ suite('browser', opened.missing, () => {
     }
   });
 
-  test('while a person is awaited the page says so, and nothing pretends to work', async () => {
+  test('while a question is open the page shows it and no progress bar', async () => {
     const page = await open();
     await runSample(page, 'tickets');
     await state(page, 'input-required');
-    await page.getByLabel(/^Title/).waitFor(); // no name of a variable
+    await page.getByLabel(/^Title/).waitFor(); // a label instead of the key
     expect(await answer(page).locator('progress').count()).toBe(0);
     expect(await answer(page).innerText()).not.toContain('Starting');
     expect(await page.locator('.contract').innerText()).toContain(
@@ -125,7 +125,7 @@ suite('browser', opened.missing, () => {
     ['light phone', { ...PHONE, colorScheme: 'light' }],
     ['dark phone', { ...PHONE, colorScheme: 'dark' }],
   ] as const)(
-    'nothing serious in any state of the page: %s',
+    'no serious accessibility problem in any state of the page: %s',
     async (_name, options) => {
       expectConsole(/404 \(Not Found\)/);
       const page = await open(options);

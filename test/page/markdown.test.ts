@@ -4,8 +4,8 @@ import { sourcesIn } from '../../web/src/state/cited-sources.ts';
 
 const read = (text: string) => new MarkdownSlices(() => 0).read(text);
 
-describe('Markdown that a model writes', () => {
-  test('is one slice as long as it is short', () => {
+describe('Markdown of a model', () => {
+  test('is one slice if it is short', () => {
     const [slice, more] = read('# Title\n\n- one\n\n- two\n');
     expect(more).toBeUndefined();
     expect(slice?.tokens?.map(({ type }) => type)).toContain('list');
@@ -16,13 +16,13 @@ describe('Markdown that a model writes', () => {
     ['quotes in quotes', '>'.repeat(10_000)],
     ['numbers in numbers', '1. '.repeat(5000)],
     ['one line without end', '_a'.repeat(50_000)],
-  ])('is shown as it is where the parser would not get through: %s', (_what, bomb) => {
+  ])('is shown unparsed where the parser would take too long: %s', (_what, bomb) => {
     const slices = read(`Before.\n\n${bomb}`);
     expect(slices.map(({ text }) => text).join('')).toBe(`Before.\n\n${bomb}`);
     expect(slices.at(-1)?.tokens).toBeUndefined();
   });
 
-  test('of any length is cut at blank lines, and code stays whole', () => {
+  test('is split at blank lines, and code stays in one slice', () => {
     const code = `\`\`\`js\n${'let a = 1;\n\n'.repeat(500)}\`\`\`\n\n`;
     const text = `${'A sentence of some words.\n\n'.repeat(500)}${code}${'More.\n\n'.repeat(5000)}`;
     const slices = read(text);
@@ -33,7 +33,7 @@ describe('Markdown that a model writes', () => {
     expect(blocks.filter(({ type }) => type === 'code')).toHaveLength(1);
   });
 
-  test('that costs too much time is shown as it is from there on', () => {
+  test('is shown unparsed after the time budget is used', () => {
     let clock = 0;
     const slices = new MarkdownSlices(() => (clock += 200));
     const text = 'Words.\n\n'.repeat(20_000);
@@ -42,7 +42,7 @@ describe('Markdown that a model writes', () => {
     expect(parsed.slice(2)).not.toContain(true);
   });
 
-  test('that grows is parsed again only where it grew', () => {
+  test('is parsed again only where it grew', () => {
     const slices = new MarkdownSlices(() => 0);
     const text = Array.from({ length: 20_000 }, (_, index) => `Word ${index}.\n\n`).join('');
     const before = slices.read(text);
@@ -52,7 +52,7 @@ describe('Markdown that a model writes', () => {
   });
 });
 
-test('sources without an end are passed over, however many there are', () => {
+test('sources without a closing tag are skipped in linear time', () => {
   const open = '<source id="a">'.repeat(100_000);
   expect([...sourcesIn(open)]).toEqual([]);
   expect([...sourcesIn('<source '.repeat(100_000))]).toEqual([]);

@@ -6,7 +6,7 @@ import { answer, pageKit, run, state, ticks, words } from './kit.ts';
 import { startServer, type TestServer } from './server.ts';
 import { slowness } from '../support/busy.ts';
 
-// The page as a person uses it: a real browser, the real command, real processes.
+// The page in a real browser, with the real command and real processes.
 
 const opened = await openBrowser();
 if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
@@ -22,7 +22,7 @@ suite('browser', opened.missing, () => {
 
   verifies(
     ['S118', 'S119', 'S231'],
-    'an agent behind the real CLI runs to its end: both lanes, the call as a bar, every promise kept',
+    'an agent behind the real CLI completes: both lanes, the call as a bar, every rule kept',
     async () => {
       const page = await open();
       await run(page, 'path-agent', 'lookup lane');
@@ -71,7 +71,7 @@ suite('browser', opened.missing, () => {
     expect(await serious(page)).toEqual([]);
   });
 
-  test('text grows in place, one block and one row however many deltas', async () => {
+  test('text grows in place: one block and one row for any number of deltas', async () => {
     const page = await open();
     await run(page, 'page-agent', 'count 150');
     await page
@@ -87,7 +87,7 @@ suite('browser', opened.missing, () => {
     expect(await page.locator('.conversation .markdown').count()).toBe(1);
   });
 
-  test('cut and reconnected in mid-stream, it has every event once and says how many it caught up', async () => {
+  test('after a disconnect and reconnect it has every event once and shows the number of replayed ones', async () => {
     const page = await open();
     await run(page, 'page-agent', 'count 300');
     await page
@@ -100,7 +100,7 @@ suite('browser', opened.missing, () => {
     await expect
       .poll(async () => (await fetch(`${server.url}/api/tasks`)).text(), { timeout: 60_000 })
       .toMatch(/"state":"completed".*"title":"count 300"/);
-    expect((await words(page)).length).toBeLessThan(seen + 50); // nothing came while it was cut
+    expect((await words(page)).length).toBeLessThan(seen + 50); // no text arrived while it was disconnected
     await page.getByRole('button', { name: 'Reconnect' }).click();
     await state(page, 'completed');
     expect(await words(page)).toEqual(Array.from({ length: 300 }, (_, i) => i + 1));
@@ -109,7 +109,7 @@ suite('browser', opened.missing, () => {
     expect(Number.parseInt(replayed, 10)).toBeGreaterThan(1);
   });
 
-  test('a cancel ends the run, and says how long it took', async () => {
+  test('a cancel ends the run, and the page shows how long it took', async () => {
     const page = await open();
     await run(page, 'path-agent', 'count 100000');
     await page
@@ -124,7 +124,7 @@ suite('browser', opened.missing, () => {
 
   verifies(
     ['S229'],
-    'cards outlive reload and kill -9: one approved as edited, one rejected, both finish',
+    'question cards survive a reload and kill -9: one approved as edited, one rejected, both complete',
     async () => {
       await using own = await startServer(['page-agent', 'path-agent']);
       const cards = ['page-agent', 'path-agent'].map(async (agent) => {
@@ -153,7 +153,7 @@ suite('browser', opened.missing, () => {
     60_000,
   );
 
-  test('a structured answer is readable, its citations open their passages, its data has a chart', async () => {
+  test('structured output is readable, its citations open their passages, its data has a chart', async () => {
     const page = await open();
     await run(page, 'page-agent', 'briefing');
     await state(page, 'completed');
@@ -172,7 +172,7 @@ suite('browser', opened.missing, () => {
 
   verifies(
     ['S267'],
-    'parallel calls stand side by side, a key opens the raw frames, the trace is a file',
+    'parallel calls have bars side by side, Enter opens the raw frames, the trace is a download',
     async () => {
       const page = await open();
       await run(page, 'page-agent', 'parallel');
@@ -222,7 +222,7 @@ suite('browser', opened.missing, () => {
     await page.getByText('Stream ended').waitFor();
   });
 
-  test('what a model writes stays text: no tag, no script, no address of its own', async () => {
+  test('text of a model stays text: no tag, no script, no request to an address in it', async () => {
     const page = await open();
     await run(page, 'page-agent', 'html');
     await state(page, 'completed');
@@ -234,7 +234,7 @@ suite('browser', opened.missing, () => {
     expect(await page.evaluate('window.pwned')).toBeUndefined();
   });
 
-  test('a form gives its samples, and the server says what does not fit', async () => {
+  test('a form offers its samples, and the server reports invalid input', async () => {
     const page = await open();
     expectConsole(/400 \(Bad Request\)/);
     await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption('form-agent');
@@ -249,7 +249,7 @@ suite('browser', opened.missing, () => {
     await page.locator('.task-list').getByText('Ada').first().waitFor();
   });
 
-  test('10,000 events: little in the document, and a scroll through them keeps up', async () => {
+  test('10,000 events: few elements in the document, and scrolling is fast', async () => {
     const page = await open();
     await run(page, 'page-agent', 'flood 10000');
     await state(page, 'completed');
@@ -271,7 +271,7 @@ suite('browser', opened.missing, () => {
   }, 60_000);
 });
 
-/** Scrolls to the top in 120 leaps; how long the page renders and lays out after each. */
+/** Scrolls to the top in 120 steps; returns the time of rendering and layout after each. */
 const SCROLL = `(async () => {
   const element = document.querySelector('.timeline-scroller');
   const leap = element.scrollHeight / 120;

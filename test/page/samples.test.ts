@@ -6,7 +6,7 @@ import { openBrowser } from './browser.ts';
 import { pageKit, run, state } from './kit.ts';
 import { startServer, type TestServer } from './server.ts';
 
-// What a person gets out of a sample in the page, beyond what is read there.
+// Downloads of the samples on the page.
 
 const opened = await openBrowser();
 const duckDb = await peer('duckdb');

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { serve, type Served } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
 
-// The page can approve actions, so nobody but the page itself may reach its server.
+// The page can approve actions, so only the page itself may call its server.
 
 let served: Served;
 let runs = 0;
@@ -27,7 +27,7 @@ interface Reply {
   readonly text: string;
 }
 
-/** Not fetch: that does not let us say whose host we are. */
+/** Uses node:http, because fetch does not allow a custom Host header. */
 async function ask(
   path: string,
   {
@@ -46,7 +46,7 @@ async function ask(
   return { status: response.statusCode, headers: response.headers, text };
 }
 
-/** The path goes out as it is written: `ask` would have its dots resolved before they are sent. */
+/** Sends the path unchanged; `ask` would resolve its dots first. */
 async function rawAsk(path: string): Promise<Pick<Reply, 'status' | 'text'>> {
   const { hostname, port } = new URL(served.url);
   const sending = request({ hostname, port, path });
@@ -64,7 +64,7 @@ const run = (headers: Readonly<Record<string, string>>): Promise<Reply> =>
     body: '{"text":"hello"}',
   });
 
-test('a name that was made to resolve to this machine gets nothing (DNS rebinding)', async () => {
+test('a foreign host name that resolves to this machine gets 403 (DNS rebinding)', async () => {
   for (const host of ['evil.example', 'evil.example:80', '127.0.0.1.evil.example', '10.0.0.1'])
     for (const path of ['/', '/api/tasks', '/healthz', '/.well-known/agent-card.json'])
       expect(await ask(path, { headers: { host } })).toMatchObject({ status: 403 });
@@ -72,7 +72,7 @@ test('a name that was made to resolve to this machine gets nothing (DNS rebindin
   expect(runs).toBe(0);
 });
 
-test('a page of another site starts nothing: another origin, another port, null, junk', async () => {
+test('a page of another site starts no run: another origin, another port, null, an invalid origin', async () => {
   const { port } = new URL(served.url);
   for (const origin of [
     'https://evil.example',
@@ -85,18 +85,18 @@ test('a page of another site starts nothing: another origin, another port, null,
   expect(runs).toBe(0);
 });
 
-test('a form of another site, which needs no leave to post, cannot post JSON', async () => {
+test('a form of another site, which needs no CORS permission to post, cannot post JSON', async () => {
   for (const type of ['text/plain', 'application/x-www-form-urlencoded', ''])
     expect((await run({ 'content-type': type })).status).toBe(400);
   expect(runs).toBe(0);
 });
 
-test('the page itself may', async () => {
+test('the page itself may start a run', async () => {
   expect((await run({ origin: served.url })).status).toBe(201);
   await expect.poll(() => runs).toBe(1);
 });
 
-test('a body that is too large is refused while it comes', async () => {
+test('a body that is too large is refused while it arrives', async () => {
   const body = `{"text":"${'x'.repeat(17 * 1024 * 1024)}"}`;
   const sending = fetch(`${served.url}/api/agents/agent/turns`, {
     method: 'POST',
@@ -106,7 +106,7 @@ test('a body that is too large is refused while it comes', async () => {
   expect((await sending).status).toBe(413);
 });
 
-test('the page allows no script, style, address or frame but its own, and needs nothing inline', async () => {
+test('the page allows only its own scripts, styles, addresses and frames, and nothing inline', async () => {
   const { status, headers, text } = await ask('/');
   expect(status).toBe(200);
   const policy = String(headers['content-security-policy']);
@@ -142,7 +142,7 @@ test('no spelling of a path leaves the folder of the page', async () => {
       }
 });
 
-test('a path that cannot be decoded is a 400, and no name is a 500', async () => {
+test('a path that cannot be decoded gets 400, and no file name gets 500', async () => {
   for (const path of ['/assets/%', '/assets/%ff', '/assets/%c3%28', '/api/tasks/%e0%a4'])
     expect((await rawAsk(path)).status, path).toBe(400);
   for (const name of [
@@ -159,7 +159,7 @@ test('a path that cannot be decoded is a 400, and no name is a 500', async () =>
     expect((await rawAsk(`/assets/${name}`)).status, name).toBe(404);
 });
 
-test('no file but those of the page is served', async () => {
+test('only files of the page are served', async () => {
   for (const path of [
     '/assets/..%2f..%2fpackage.json',
     '/assets/..%5cindex.html',

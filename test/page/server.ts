@@ -9,14 +9,14 @@ import { fileURLToPath } from 'node:url';
 
 const COMMAND = fileURLToPath(new URL('../../dist/cli/duolane.js', import.meta.url));
 
-/** `duolane serve` as a user runs it, with a log in a file; it can be killed and comes back where it was. */
+/** `duolane serve` with a log in a file. It can be killed and restarted on the same port. */
 export interface TestServer extends AsyncDisposable {
   readonly url: string;
   kill(): Promise<void>;
   start(): Promise<void>;
 }
 
-/** Agents are fixtures, or samples of the package, by name. */
+/** Starts a server. Agents are names of fixtures or of samples of the package. */
 export async function startServer(
   agents: readonly string[],
   flags: readonly string[] = [],
@@ -42,10 +42,10 @@ export async function startServer(
     });
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
     const gone = once(child, 'exit').then(() => {
-      throw new Error('the server ended before it had started');
+      throw new Error('the server exited before it printed its address');
     });
     const [line] = (await Promise.race([once(lines, 'line'), gone])) as [string];
-    gone.catch(() => {}); // later it may end as it likes
+    gone.catch(() => {}); // a later exit is handled by `kill`
     ({ url } = JSON.parse(line) as { url: string });
   };
   const kill = async (): Promise<void> => {

@@ -16,7 +16,7 @@ import { openBrowser } from './browser.ts';
 import { answer, pageKit, run, state, ticks, words } from './kit.ts';
 import { startServer } from './server.ts';
 
-// What people do beside running an agent: sign in, answer what they are asked, look at a recording.
+// Sign-in, questions, recordings and replicas on the page.
 
 const opened = await openBrowser();
 if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
@@ -45,7 +45,7 @@ suite('browser', opened.missing, () => {
     await run(page, 'page-agent', 'count 20');
     await state(page, 'completed');
     expect(await words(page)).toHaveLength(20);
-    expect(await page.evaluate('document.cookie')).toBe(''); // no script reads it
+    expect(await page.evaluate('document.cookie')).toBe(''); // the cookie is HttpOnly
     await page.reload();
     await state(page, 'completed');
     await page.getByRole('button', { name: 'Sign out' }).click();
@@ -54,7 +54,7 @@ suite('browser', opened.missing, () => {
     await secret.waitFor();
   });
 
-  test('a question with a schema is asked in fields, and says which one is missing', async () => {
+  test('a question with a schema shows fields, and names the missing one', async () => {
     await using server = await startServer(['page-agent', 'form-agent']);
     const page = await open(server.url);
     await run(page, 'page-agent', 'ask');
@@ -76,7 +76,7 @@ suite('browser', opened.missing, () => {
     );
   });
 
-  test('a trace of the pipe plays on the page, both lanes, one task a turn', async () => {
+  test('a trace of the pipe plays on the page, both lanes, one task per turn', async () => {
     const trace = join(folder, 'run.jsonl');
     await record(trace);
     const url = await replay(trace);
@@ -97,7 +97,7 @@ suite('browser', opened.missing, () => {
     expect(await page.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
   });
 
-  test('with several replicas the page says who runs what, and which of them is silent', async () => {
+  test('with several replicas the page shows what each runs, and which has no heartbeat', async () => {
     const row = (pid: number, beatAgeMs: number, tasks: readonly ReplicaTask[]): ReplicaInfo => ({
       worker: `w${pid}`,
       host: 'box',

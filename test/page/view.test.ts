@@ -22,15 +22,15 @@ const log = (...events: readonly TaskEvent[]): readonly Entry[] =>
 const brokenIn = (view: TaskView): readonly (string | undefined)[] =>
   view.contract.rules.filter(({ state }) => state === 'broken').map(({ detail }) => detail);
 
-/** What the answer pane shows of the last run. */
+/** The text of the last run in the conversation. */
 const answerOf = ({ talk, snapshot }: TaskView): string => {
   const from = talk.findLastIndex(({ kind, raw }) => kind === 'user' && raw === snapshot?.current);
   const said = talk.slice(from + 1).filter((row) => row.kind === 'text' && !row.void);
   return said.map(({ text }) => text).join('');
 };
 
-describe('any lawful log', () => {
-  test('breaks no rule, and the view says what the fold of the log says', () => {
+describe('any valid log', () => {
+  test('breaks no rule, and the view equals the fold of the log', () => {
     fc.assert(
       fc.property(lawfulLog, (entries) => {
         const view = viewOf(entries);
@@ -46,7 +46,7 @@ describe('any lawful log', () => {
     );
   });
 
-  test('shows in the answer exactly the text that counts', () => {
+  test('shows exactly the text that was not discarded', () => {
     fc.assert(
       fc.property(lawfulLog, (entries) => {
         const view = viewOf(entries);
@@ -58,7 +58,7 @@ describe('any lawful log', () => {
     );
   });
 
-  test('keeps rows in order, and every bar within them, on a track of its own', () => {
+  test('keeps rows in order, and every bar within them on a separate track', () => {
     fc.assert(
       fc.property(lawfulLog, (entries) => {
         const { rows, bars, tracks } = viewOf(entries);
@@ -84,7 +84,7 @@ describe('any lawful log', () => {
     );
   });
 
-  test('is the same view when it comes in two pieces, as after a cut', () => {
+  test('gives the same view in two parts, as after a reconnect', () => {
     fc.assert(
       fc.property(lawfulLog, fc.nat(), (entries, at) => {
         const cut = at % entries.length;
@@ -96,7 +96,7 @@ describe('any lawful log', () => {
     );
   });
 
-  test('replays to the same view, never backwards, whatever the clock did', () => {
+  test('replays to the same view, never backwards, also if the clock was set back', () => {
     fc.assert(
       fc.property(lawfulLog, fc.array(fc.nat(5000)), (entries, jumps) => {
         const odd = entries.map((entry, i) => ({ ...entry, at: entry.at - (jumps[i] ?? 0) }));
@@ -112,7 +112,7 @@ describe('any lawful log', () => {
   });
 });
 
-describe('a broken log is said in words', () => {
+describe('a broken log is described', () => {
   const end = { type: 'run.finished', outcome: 'completed', text: '' } as const;
   const called = { type: 'tool.called', callId: 'c1', name: 'look', args: {} } as const;
 
@@ -123,7 +123,7 @@ describe('a broken log is said in words', () => {
     ]);
   });
 
-  test('a gap in a task that had ended may be pruning, and is said to be', () => {
+  test('a gap in a task that had ended is reported as pruning', () => {
     const entries = log({ type: 'run.started' }, { type: 'status', message: 'x' }, end);
     const view = viewOf(
       entries.filter(({ seq }) => seq !== 3),
@@ -150,7 +150,7 @@ describe('a broken log is said in words', () => {
     expect(brokenIn(twice)).toContain('look (c1) was answered twice or never called');
   });
 
-  test('something behind the end, or no end', () => {
+  test('an entry after the end, or no end', () => {
     const late = viewOf(log({ type: 'run.started' }, end, { type: 'status', message: 'x' }));
     expect(brokenIn(late)).toContain('entry 4 (status) follows the final entry 3');
     const cut = viewOf(log({ type: 'run.started' }));
@@ -158,7 +158,7 @@ describe('a broken log is said in words', () => {
     expect(brokenIn(cut)).toEqual(['the stream ended without a final event']);
   });
 
-  test('another beginning', () => {
+  test('a wrong first entry', () => {
     const view = viewOf([numbered({ type: 'run.started' }, 1)]);
     expect(brokenIn(view)).toContain('the first event is run.started');
   });
@@ -180,7 +180,7 @@ describe('control frames', () => {
   });
   const toolsCall = { subtype: 'mcp_message', server_name: 's', message: { method: 'tools/call' } };
 
-  test('a request and its answer are one row, with a bar between them', () => {
+  test('a request and its response are one row, with a bar between them', () => {
     const view = viewOf(
       log(
         { type: 'run.started' },
@@ -198,7 +198,7 @@ describe('control frames', () => {
     expect(rows[0]?.bar?.frames).toHaveLength(2);
   });
 
-  test('the frames of a tool call are kept with its bar, even in the order of a crossing', () => {
+  test('the frames of a tool call are kept with its bar, also if the response follows the result', () => {
     const view = viewOf(
       log(
         { type: 'run.started' },
@@ -213,7 +213,7 @@ describe('control frames', () => {
     expect(view.bars[0]?.frames).toHaveLength(2);
   });
 
-  test('an answer that nobody got turns its call red and breaks a rule', () => {
+  test('a response that could not be written marks its call as lost and breaks a rule', () => {
     const view = viewOf(
       log(
         { type: 'run.started' },
@@ -227,7 +227,7 @@ describe('control frames', () => {
     expect(brokenIn(view)[0]).toContain('entry 5 could not be written');
   });
 
-  test('what is asked when the run ends is left, not open for ever', () => {
+  test('a request that is open when the run ends is unanswered', () => {
     const view = viewOf(
       log({ type: 'run.started' }, frame(asks('a', { subtype: 'interrupt' })), {
         type: 'run.finished',
@@ -239,7 +239,7 @@ describe('control frames', () => {
   });
 });
 
-test('finds passages in elements and in records, whatever is around them', () => {
+test('finds passages in elements and in records within other data', () => {
   const xml = '<source id="a" title="A &amp; B" section="1">x &lt; y</source> noise <source>';
   const found = [...sourcesIn([{ type: 'text', text: xml }, { hits: [{ id: 'b', text: 'z' }] }])];
   expect(found).toEqual([
@@ -248,7 +248,7 @@ test('finds passages in elements and in records, whatever is around them', () =>
   ]);
 });
 
-test('charts a table by its first words and its first measure, and nothing else', () => {
+test('charts the first column of numbers over the first column of strings', () => {
   const rows = [
     { id: 1, test: 'eGFR', value: 38 },
     { id: 2, test: 'K', value: 5.1 },

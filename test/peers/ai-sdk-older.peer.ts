@@ -25,7 +25,7 @@ suite('ai-sdk-older', older.reason, () => {
   describe.each(['ai5', 'ai6'])('%s', (sdk) => {
     const open = (): Promise<Chat> => openChat(older, `${served.url}/ui/cook`, { sdk });
 
-    test('reads any lawful log, as far as it knows approvals', async () => {
+    test('reads any valid log, apart from approvals that it does not know', async () => {
       const read = await readUi(older, sdk);
       const knows = (type: string): boolean =>
         sdk !== 'ai5' || !['tool-approval-request', 'tool-output-denied'].includes(type);
@@ -39,7 +39,7 @@ suite('ai-sdk-older', older.reason, () => {
       );
     });
 
-    test('chats: text, tools, a question answered by its output, a failure', async () => {
+    test('chats: text, tools, a question that a tool output answers, a failure', async () => {
       const chat = await open();
       await chat.sendMessage({ text: 'everything' });
       expect(text(chat)).toBe('I look it up.Three kinds of tea.');

@@ -4,8 +4,8 @@ import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 
-// assistant-ui as people use it: its thread, composer and message parts, rendered by React in a DOM
-// without a browser, over both of its runtimes that read what we serve.
+// assistant-ui with its thread, composer and message parts, rendered by React in a DOM without a
+// browser, over both of its runtimes that can read our streams.
 
 const aui = await peer('assistant-ui');
 
@@ -59,7 +59,7 @@ interface Root {
   unmount(): void;
 }
 
-/** What React and assistant-ui look for outside of their own modules. */
+/** Globals that React and assistant-ui expect. */
 const GLOBALS = `window document navigator location Node Element HTMLElement HTMLIFrameElement
   HTMLInputElement HTMLTextAreaElement SVGElement DocumentFragment Document ShadowRoot Text Range
   Event CustomEvent InputEvent KeyboardEvent FocusEvent MouseEvent PointerEvent MutationObserver
@@ -73,7 +73,7 @@ async function load<T>(name: string): Promise<T> {
   return (await aui.import(name)) as T;
 }
 
-/** A page with a thread, as its documentation puts one together, and a button for each approval. */
+/** A page with a thread, as in its documentation, and a button for each approval. */
 async function openPage(kind: 'ai-sdk' | 'ag-ui'): Promise<Page> {
   const react = await load<React>('react');
   const ui = await load<Ui>('@assistant-ui/react');
@@ -160,7 +160,7 @@ async function overAgUi({ createElement: h }: React): Promise<Over> {
   const Interrupts: Component = () => {
     const asked = lib.useAgUiInterrupts();
     const submit = lib.useAgUiSubmitInterruptResponses();
-    // The first is allowed, the others are not.
+    // The first call is allowed, the others are denied.
     const onClick = (): unknown =>
       submit(
         asked.map(({ id }, i) => ({
@@ -174,7 +174,7 @@ async function overAgUi({ createElement: h }: React): Promise<Over> {
   return { useOurs: () => lib.useAgUiRuntime({ agent }), Interrupts };
 }
 
-/** React works on after an unmount, and must not find the DOM gone. */
+/** Waits for React, which continues after an unmount and still needs the DOM. */
 async function reactIsIdle(): Promise<void> {
   const { unstable_scheduleCallback: schedule, unstable_IdlePriority: idle } = await load<{
     unstable_scheduleCallback: (priority: number, work: () => void) => void;
@@ -192,7 +192,7 @@ class Page implements AsyncDisposable {
     this.#root = root;
   }
 
-  /** Types and presses the button, as a person does. */
+  /** Types a text and presses the button. */
   async say(words: string): Promise<void> {
     const area = await this.find('textarea');
     const { set } = Object.getOwnPropertyDescriptor(dom.HTMLTextAreaElement.prototype, 'value') as {
@@ -210,7 +210,7 @@ class Page implements AsyncDisposable {
   find(selector: string): Promise<NonNullable<ReturnType<Host['querySelector']>>> {
     return vi.waitFor(() => {
       const found = this.host.querySelector(selector);
-      if (!found) throw new Error(`there is no ${selector}: ${this.host.textContent}`);
+      if (!found) throw new Error(`${selector} not found in: ${this.host.textContent}`);
       return found;
     }, 10_000);
   }
@@ -254,7 +254,7 @@ suite('assistant-ui', aui.reason, () => {
       ]);
     });
 
-    test('a thread goes on', async () => {
+    test('a second message continues the thread', async () => {
       await using page = await openPage(kind);
       await page.say('one');
       await expect.poll(() => page.texts('p'), SOON).toEqual(['one', 'one']);
@@ -264,7 +264,7 @@ suite('assistant-ui', aui.reason, () => {
         .toEqual(['one', 'one', 'two', 'two after one']);
     });
 
-    test('an approval is given and another denied on the page', async () => {
+    test('one approval is given and another denied on the page', async () => {
       await using page = await openPage(kind);
       await page.say('approve');
       if (kind === 'ag-ui') await page.press('button.answer');
@@ -277,7 +277,7 @@ suite('assistant-ui', aui.reason, () => {
       expect(page.texts('pre')[0]).toContain('done');
     });
 
-    test('a failure is shown in the words of the agent', async () => {
+    test('a failure is shown with the message of the agent', async () => {
       await using page = await openPage(kind);
       await page.say('fail');
       await expect

@@ -16,11 +16,11 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
   const { command, missing } = await findRealCli(name);
 
   suite(`${name} as an agent`, missing, () => {
-    test('what its sub-agent says and calls is told with the call that started it', async () => {
+    test('text and calls of a sub-agent carry the call that started it', async () => {
       const prompt = 'Find it, please.';
       const subagent = { subagent_type: 'general-purpose', run_in_background: false };
       const task = { description: 'Finds', prompt, ...subagent };
-      // Which model call is whose is told by the conversation: the two may not come in turns.
+      // The conversation shows which agent makes a model call: the two do not alternate.
       let file = '';
       await using model = await startModelServer(({ body }) => {
         const said = JSON.stringify(body['messages']);
@@ -57,7 +57,7 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
           .join('');
       expect(events.at(-1)).toMatchObject({ outcome: 'completed' });
       expect(words(false)).toBe('I ask. All done.');
-      // The CLI gives the last words of a sub-agent as the result of its call only.
+      // The CLI sends the last text of a sub-agent only as the result of its call.
       expect(words(true)).toBe('');
       const calls = only(events, 'tool.completed');
       expect(calls.map((event) => [event.callId, isInner(event)])).toEqual([

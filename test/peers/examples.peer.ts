@@ -4,12 +4,12 @@ import { checkExample } from '../support/adapter-example.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 
-// The examples run as they are built.
+// Runs the built examples.
 beforeAll(setup);
 
 for (const name of ['openai-agents', 'google-adk', 'mastra']) {
   const { reason } = await peer(name);
   suite(`the example ${name}`, reason, () => {
-    test(`${name}, served, tells the weather`, () => checkExample(name));
+    test(`${name}, served, answers with the weather`, () => checkExample(name));
   });
 }

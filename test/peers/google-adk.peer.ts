@@ -16,7 +16,7 @@ import { suite } from '../verifies.ts';
 const sdk = await peer('google-adk');
 afterAll(() => void delete process.env['GOOGLE_GEMINI_BASE_URL']);
 
-/** What the tests use of ADK. */
+/** The part of ADK that the tests use. */
 interface Lib {
   readonly LlmAgent: new (options: JsonObject) => unknown;
   readonly InMemoryRunner: new (options: JsonObject) => AdkRunner;
@@ -28,7 +28,7 @@ interface Lib {
   readonly LogLevel: { readonly ERROR: number };
 }
 
-/** ADK knows the types of a schema in capitals. */
+/** ADK expects the types of a schema in upper case. */
 const schemaOf = ({ type, properties, required }: JsonObject): JsonObject => ({
   type: String(type).toUpperCase(),
   ...(typeof properties === 'object' && {
@@ -98,7 +98,7 @@ suite('google-adk', sdk.reason, () => {
     },
   });
 
-  test('an agent that takes over goes on with the text, and is told by its name', async () => {
+  test('an agent that takes over continues the text under its own name', async () => {
     const transfer = { id: 'call_1', name: 'transfer_to_agent', input: { agentName: 'helper' } };
     await using model = await startModelServer([
       { text: 'I ask. ', tools: [transfer] },
@@ -120,7 +120,7 @@ suite('google-adk', sdk.reason, () => {
     });
   });
 
-  test('what a tool saves is an artifact', async () => {
+  test('a file that a tool saves is an artifact', async () => {
     await using model = await startModelServer([
       { tools: [{ id: 'call_1', name: 'draw', input: {} }] },
       { text: 'Drawn.' },
@@ -145,7 +145,7 @@ suite('google-adk', sdk.reason, () => {
     expect(only(events, 'artifact')).toMatchObject([{ name: 'leaf.png', parts, last: true }]);
   });
 
-  test('agents in parallel each have their branch as their path', async () => {
+  test('each parallel agent has its branch as its path', async () => {
     await using model = await startModelServer(({ body }) => ({
       text: JSON.stringify(body).includes('First.') ? ['one ', 'half'] : ['two ', 'halves'],
     }));
@@ -165,7 +165,7 @@ suite('google-adk', sdk.reason, () => {
     expect([said('First'), said('Second')]).toEqual(['one half', 'two halves']);
   });
 
-  test('an agent of ours that ADK calls over A2A says its answer once', async () => {
+  test('an agent of ours that ADK calls over A2A sends its text once', async () => {
     await using served = await serve(
       async function* () {
         yield { type: 'text.delta', id: 't', delta: 'You said: ' };

@@ -1,2 +1,2 @@
-// The same tests as every day, for where grpcio was installed for them.
+// The tests of test/mcp/grpc/python.test.ts, on machines where grpcio was installed for this run.
 import '../mcp/grpc/python.test.ts';

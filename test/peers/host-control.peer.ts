@@ -32,7 +32,7 @@ await eachRealCli('control', (placed) => {
     expect(decisions.map(({ behavior }) => behavior)).toEqual(['allow', 'allow', 'deny']);
   });
 
-  test('hooks see a tool before and after it', async () => {
+  test('hooks run before and after a tool', async () => {
     const seen: string[] = [];
     const note = ({ hook_event_name }: { readonly hook_event_name: string }): JsonObject => {
       seen.push(hook_event_name);
@@ -51,7 +51,7 @@ await eachRealCli('control', (placed) => {
     expect(seen).toEqual(['PreToolUse', 'PostToolUse', 'Stop']);
   });
 
-  test('an interrupt ends its turn, and only that', async () => {
+  test('an interrupt ends only the current turn', async () => {
     await using place = await placed(
       [
         { text: Array.from({ length: 200 }, (_, n) => `word ${n} `), pieceDelayMs: 50 },
@@ -70,7 +70,7 @@ await eachRealCli('control', (placed) => {
     expect(results(seen)).toMatchObject([{ subtype: 'success', result: 'second' }]);
   });
 
-  test('set model and mode, ask for anything, and what the CLI does not know is told', async () => {
+  test('sets model and mode, sends any request, and reports a request that the CLI does not know', async () => {
     await using place = await placed([{ text: 'x' }]);
     await using session = await openSession(place.options);
     await session.ready();

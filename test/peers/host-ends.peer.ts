@@ -12,7 +12,7 @@ import type { ModelReply } from '../support/model-server.ts';
 import { ANY, call, eachRealCli, results } from './host-fixture.ts';
 
 await eachRealCli('ends', (placed) => {
-  test('closing during a call aborts the handler and leaves quietly', async () => {
+  test('closing during a call aborts the handler and exits without an error', async () => {
     let aborted = false;
     let begin = (): void => {};
     const begun = new Promise<void>((resolve) => (begin = resolve));
@@ -68,7 +68,7 @@ await eachRealCli('ends', (placed) => {
     await session[Symbol.asyncDispose]();
   });
 
-  test('resume goes on, and a fork gets an id of its own', async () => {
+  test('resume continues the session, and a fork gets a new id', async () => {
     await using place = await placed([{ text: 'one' }, { text: 'two' }, { text: 'three' }]);
     const first = query({ prompt: 'remember 42', options: place.options });
     await collect(first);
@@ -86,7 +86,7 @@ await eachRealCli('ends', (placed) => {
   });
 
   for (const status of [429, 500, 529]) {
-    test(`the model fails with ${status}, then answers`, async () => {
+    test(`the model fails with ${status}, then succeeds`, async () => {
       await using place = await placed([{ status, message: 'boom' }, { text: 'after all' }]);
       const seen = await collect(query({ prompt: 'go', options: place.options }));
       expect(seen.some((each) => each.type === 'system' && each.subtype === 'api_retry')).toBe(
@@ -96,7 +96,7 @@ await eachRealCli('ends', (placed) => {
     });
   }
 
-  test('the model fails for good: an error result, yielded and thrown by query alone', async () => {
+  test('the model fails permanently: an error result, which only query throws', async () => {
     const { lines, logger } = keptLogger();
     const script = (): ModelReply => ({ status: 500, message: 'boom' });
     await using place = await placed(script, { logger }, { CLAUDE_CODE_MAX_RETRIES: '1' });

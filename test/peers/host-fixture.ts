@@ -7,7 +7,7 @@ import { suite } from '../verifies.ts';
 export const ANY = { type: 'object', properties: { n: { type: 'number' } } } as const;
 const READ_ONLY = { annotations: { readOnlyHint: true } };
 
-/** A model's answer that is one tool call. */
+/** A reply of the model with one tool call. */
 export const call = (name: string, input: JsonObject = {}, id?: string): ModelReply => ({
   tools: [{ name, input, ...(id !== undefined && { id }) }],
 });
@@ -15,7 +15,7 @@ export const call = (name: string, input: JsonObject = {}, id?: string): ModelRe
 export const results = (messages: readonly JsonObject[]): readonly JsonObject[] =>
   messages.filter(({ type }) => type === 'result');
 
-/** A server with two tools of one handler: `run`, and `look`, which is read-only. */
+/** A server with two tools that share one handler: `run`, and `look`, which is read-only. */
 export const calc = (
   handler: (args: JsonObject) => unknown,
 ): NonNullable<SessionOptions['mcpServers']> => ({
@@ -28,7 +28,7 @@ export const calc = (
   }),
 });
 
-/** Options for a real CLI in a place of its own, and what its scripted model was asked. */
+/** Options for a real CLI in a separate environment, and the requests to its scripted model. */
 export interface Placed extends AsyncDisposable {
   readonly options: SessionOptions;
   readonly calls: readonly { readonly body: JsonObject }[];
@@ -40,7 +40,10 @@ export type Placing = (
   env?: Readonly<Record<string, string>>,
 ) => Promise<Placed>;
 
-/** The same tests with every real CLI that can be had; the others are skipped and say why. */
+/**
+ * Defines the same tests for every real CLI; those that are not available are skipped with a
+ * reason.
+ */
 export async function eachRealCli(theme: string, define: (placed: Placing) => void): Promise<void> {
   for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
     const { command, missing } = await findRealCli(name);

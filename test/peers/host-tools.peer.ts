@@ -25,7 +25,7 @@ await eachRealCli('tools', (placed) => {
     expect(JSON.stringify(place.calls[1]?.body['messages'])).toContain('got 5');
   });
 
-  test('an iterable prompt: two turns with a tool, and stdin open in between', async () => {
+  test('an iterable prompt: two turns with a tool, with stdin open in between', async () => {
     let answered = (): void => {};
     const first = new Promise<void>((resolve) => (answered = resolve));
     async function* prompt(): AsyncGenerator<SDKUserMessage, void, undefined> {
@@ -56,7 +56,7 @@ await eachRealCli('tools', (placed) => {
     expect(JSON.stringify(place.calls.at(-1)?.body['messages'])).toContain('got 2');
   });
 
-  test('an in-process tool asks the person, though this CLI knows no such thing', async () => {
+  test('an in-process tool asks a person, although this CLI does not support elicitation', async () => {
     const ask = tool('name', 'Asks who it is', ANY, async (_, { sendRequest }) => {
       const params = { message: 'Who?', requestedSchema: ANY };
       const answer = await sendRequest({ method: 'elicitation/create', params });
@@ -72,13 +72,13 @@ await eachRealCli('tools', (placed) => {
     expect(JSON.stringify(place.calls[1]?.body['messages'])).toContain('Ada');
   });
 
-  test('several turns in one session, each response its own, all servers listed', async () => {
+  test('several turns in one session, each with its own response, all servers listed', async () => {
     await using place = await placed(
       [call('mcp__calc__run', { n: 1 }), { text: 'one' }, { text: 'two' }],
       { mcpServers: calc(() => 'ok'), allowedTools: ['mcp__calc__*'] },
     );
     await using session = await openSession(place.options);
-    await session.send('first'); // the older CLI lists with its first turn only
+    await session.send('first'); // the older CLI lists tools in its first turn only
     expect(await session.ready()).toEqual({
       servers: [{ name: 'calc', registered: 2, listed: 2 }],
     });
@@ -89,7 +89,7 @@ await eachRealCli('tools', (placed) => {
     expect(await session.done).toEqual({ code: 0 });
   });
 
-  test('a message during a tool call is folded into the turn, and the session still ends', async () => {
+  test('a message during a tool call joins the turn, and the session still ends', async () => {
     let begin = (): void => {};
     let finish = (): void => {};
     const begun = new Promise<void>((resolve) => (begin = resolve));
@@ -113,7 +113,7 @@ await eachRealCli('tools', (placed) => {
     await session[Symbol.asyncDispose]();
   });
 
-  test('32 read-only tools in one answer', async () => {
+  test('32 read-only tool calls in one message', async () => {
     let running = 0;
     let most = 0;
     const tools = Array.from({ length: 32 }, (_, n) => ({

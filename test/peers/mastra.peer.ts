@@ -18,7 +18,7 @@ interface AgentOptions extends JsonObject {
   readonly id: string;
 }
 
-/** An agent of Mastra on the scripted model, with the tools of the scene. */
+/** An agent of Mastra on the scripted model, with the tools of the scenario. */
 async function open({ url, tools }: Scene, options: AgentOptions): Promise<MastraAgent> {
   const [{ Agent: MastraAgentClass }, { createTool }, { Mastra }, { InMemoryStore }, provider] =
     await Promise.all([
@@ -57,7 +57,7 @@ async function open({ url, tools }: Scene, options: AgentOptions): Promise<Mastr
     tools: Object.fromEntries(made) as JsonObject,
     ...options,
   });
-  // It keeps suspended runs; without a logger it does not print every failure.
+  // The storage keeps suspended runs; without a logger Mastra does not print every failure.
   const agents = { [options.id]: agent };
   void new Mastra({ agents, logger: false, storage: new InMemoryStore() });
   return agent;
@@ -82,7 +82,7 @@ suite('mastra', sdk.reason, () => {
   };
   adapterContract('Mastra', { build, subAgent: { build: asking, handOver } });
 
-  test('a file that the model makes is an artifact', async () => {
+  test('a file of the model is an artifact', async () => {
     const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
     const draws = {
       specificationVersion: 'v2',

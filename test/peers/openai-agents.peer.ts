@@ -13,7 +13,7 @@ import { suite } from '../verifies.ts';
 
 const sdk = await peer('openai-agents');
 
-/** What the tests use of the SDK. */
+/** The part of the SDK that the tests use. */
 interface Lib {
   readonly Agent: new (options: JsonObject) => { asTool(options: JsonObject): unknown };
   readonly OpenAIChatCompletionsModel: new (client: unknown, model: string) => unknown;
@@ -59,7 +59,7 @@ async function build(scene: Scene): Promise<Agent> {
   return openaiAgents((input, options) => lib.run(agent, input, options));
 }
 
-/** An agent as a tool of another, heard through `onStream`. */
+/** An agent as a tool of another one; `onStream` gets its events. */
 async function asking(scene: Scene): Promise<Agent> {
   const { lib, model } = await load(scene.url);
   const helper = new lib.Agent({ name: 'helper', model, tools: toolsOf(lib, scene) });
@@ -81,7 +81,7 @@ suite('openai-agents', sdk.reason, () => {
     },
   });
 
-  test('a handoff is a call that completes, and who takes over goes on with the text', async () => {
+  test('a handoff is a call that completes, and the next agent continues the text', async () => {
     await using server = await startModelServer([
       { text: 'I ask. ', tools: [{ id: 'call_1', name: 'transfer_to_helper', input: {} }] },
       { text: 'Found it.' },

@@ -92,7 +92,7 @@ suite('otel', otel.reason, () => {
     await response.text();
   };
 
-  test("a run is a tree of spans in the caller's trace, and the agent is handed its own", async () => {
+  test("a run is a tree of spans in the caller's trace, and the agent gets the context of its span", async () => {
     await say('everything');
     const run = spans().find(({ name }) => name === 'invoke_agent cook');
     expect(run?.attributes).toMatchObject({
@@ -120,14 +120,14 @@ suite('otel', otel.reason, () => {
     expect([failed?.status.code, failed?.attributes['error.type']]).toEqual([2, 'tool']);
   });
 
-  test('a failed run says how, and nothing of what was said is in any span', async () => {
+  test('a failed run has its error code, and no span contains text of the conversation', async () => {
     await say('fail');
     const run = spans().findLast(({ name }) => name === 'invoke_agent cook');
     expect(run?.attributes['error.type']).toBe('overloaded');
     expect(JSON.stringify(spans().map(({ attributes }) => attributes))).not.toMatch(/tea|try/);
   });
 
-  test('the measurements arrive under the names of the conventions', async () => {
+  test('metrics have the names of the semantic conventions', async () => {
     const seen = await metrics();
     const names = seen.map(({ descriptor }) => descriptor.name);
     expect(names).toEqual(

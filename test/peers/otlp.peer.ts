@@ -58,7 +58,7 @@ suite('otel', otel.reason, () => {
   });
 });
 
-/** Without what is a default, and with numbers of any width as numbers. */
+/** Removes default values, and converts numbers of any width to numbers. */
 function settled(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(settled);
   if (typeof value !== 'object' || value === null) return value;

@@ -13,7 +13,7 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
   const { command: program, missing } = await findRealCli(name);
 
   suite(name, missing, () => {
-    test('a prompt is answered by the scripted model, and end of input ends it', async () => {
+    test('the scripted model answers a prompt, and end of input ends the CLI', async () => {
       await using model = await startModelServer([{ text: 'hello from the script' }]);
       await using place = realCli({ command: program, modelUrl: model.url });
       await using peer = spawnProcess(place);
@@ -52,7 +52,7 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
       expect(JSON.stringify(model.calls[1]?.body['messages'])).toContain('the sum is 5');
     });
 
-    test('closing during a shell command ends that too, although it has left the group', async () => {
+    test('closing during a shell command also ends the command, which is in another process group', async () => {
       const command = 'echo $$ > pid; tail -f /dev/null';
       const input = { command, description: 'Waits', timeout: 600_000 };
       await using model = await startModelServer([{ tools: [{ name: 'Bash', input }] }]);
@@ -71,7 +71,7 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
       expect([shell, peer.pid!].filter(isAlive)).toEqual([]);
     });
 
-    test('closing during a model call ends the process and drops the call', async () => {
+    test('closing during a model call ends the process and closes the connection', async () => {
       await using model = await startModelServer([
         { text: 'never', fail: { after: 2, how: 'hang' } },
       ]);

@@ -26,11 +26,11 @@ async function* chunked(bytes: Buffer): AsyncGenerator<Uint8Array, void, undefin
   yield bytes;
 }
 
-/** What was said, lane by lane: each is ordered for itself, and equal from run to run. */
+/** The frames of each lane. The order within a lane is the same in every run. */
 const lanes = (frames: readonly JsonObject[], root: string): readonly JsonObject[] =>
   [true, false].flatMap((control) => lane(frames, control).map(steady(root)));
 
-/** Frames as they come, and a wait for as many as there should be. */
+/** Collects frames, and waits for the expected number of them. */
 class Heard {
   readonly frames: JsonObject[] = [];
   #wake = (): void => {};
@@ -50,19 +50,19 @@ function withoutManifests(): void {
   onTestFinished(() => void delete process.env['CLAUDE_AGENT_SDK_DISABLE_MCP_MANIFESTS']);
 }
 
-test('every story has its recording, and no recording is left over', () => {
+test('every story has a recording, and every recording a story', () => {
   const files = readdirSync(folder).toSorted();
   expect(files).toEqual(STORIES.map(({ name }) => `${name}.jsonl`).toSorted());
 });
 
 describe.each(STORIES)('the recording "$name"', ({ name, script, options, drive, code = 0 }) => {
-  test('keeps every rule of the protocol', async () => {
+  test('breaks no rule of the protocol', async () => {
     const { kind, findings } = await checkTrace(readTrace(chunked(recordedBytes(name))));
     expect(kind).toBe('frames');
     expect(findings.filter(({ severity }) => severity !== 'info')).toEqual([]);
   });
 
-  verifies('S8', `played by a stranger, our host answers "${name}" word by word`, async () => {
+  verifies('S8', `our host answers the recorded CLI of "${name}" frame by frame`, async () => {
     withoutManifests();
     const frames = await recording(name);
     const { transport, peer } = memoryTransport();
@@ -87,7 +87,7 @@ describe.each(STORIES)('the recording "$name"', ({ name, script, options, drive,
     expect(lanes(heard.frames, '/project')).toEqual(lanes(out, '/project'));
   });
 
-  verifies('S8', `played by a stranger, our CLI answers "${name}" word by word`, async () => {
+  verifies('S8', `our CLI answers the recorded host of "${name}" frame by frame`, async () => {
     const frames = await recording(name);
     await using ws = await Workspace.open({ CLAUDE_CODE_SDK_READS_SESSION_STATE: '1' });
     const { allowedTools = [], canUseTool } = options();

@@ -7,8 +7,8 @@ const NUMBER_OF_THE_RUN = /(?:_ms|^pid)$/;
 const INSTANT = /^\d{4}-\d\d-\d\dT/;
 
 /**
- * Makes two runs of one story equal: what differs from run to run (ids that somebody drew, times,
- * the folder) is replaced by what does not. Ids are numbered in the order in which they turn up.
+ * Makes two runs of one story equal: replaces what differs from run to run (random ids, times, the
+ * folder) by constants. Ids are numbered in the order of their first use.
  */
 export function steady(folder: string): (data: JsonObject) => JsonObject {
   const ids = new Map<string, string>();
@@ -23,7 +23,7 @@ export function steady(folder: string): (data: JsonObject) => JsonObject {
     if (typeof value === 'number') return NUMBER_OF_THE_RUN.test(name) ? 0 : value;
     return typeof value === 'string' && INSTANT.test(value) ? '2026-01-01T00:00:00.000Z' : value;
   };
-  // In the text as a whole: folders are in names as well, once with their slashes turned.
+  // Replaces in the complete text: names contain folders too, some with replaced slashes.
   const places: readonly (readonly [string, string])[] = [
     [folder, '/project'],
     [folder.replaceAll(/[^a-zA-Z0-9]/g, '-'), '-project'],
@@ -35,17 +35,17 @@ export function steady(folder: string): (data: JsonObject) => JsonObject {
   };
 }
 
-/** What one side said, without what the tap alone knows. */
+/** The frames of one side, without what only the recorder adds. */
 export const said = (frames: readonly Frame[], direction: Frame['direction']): readonly Frame[] =>
   frames.filter((frame) => frame.direction === direction && frame.data['host'] !== true);
 
-/** One lane of one side: lanes are ordered each for itself. */
+/** One lane of one side; the order of frames is defined within a lane only. */
 export const lane = (frames: readonly JsonObject[], control: boolean): readonly JsonObject[] =>
   frames.filter(({ type }) => String(type).startsWith('control_') === control);
 
 /**
- * Plays one side of a recording: writes its frames in order, each when the other side has said as
- * much as it had in the recording.
+ * Plays one side of a recording: writes its frames in order, each after the other side has sent as
+ * many frames as in the recording.
  */
 export async function play(
   frames: readonly Frame[],

@@ -2,16 +2,16 @@ import type { Session, SessionOptions } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createSdkMcpServer, tool } from '../../src/mcp/registry/tool.ts';
 
-/** One conversation between a host and a CLI, the same each time that it is held. */
+/** One conversation between a host and a CLI that is the same in every run. */
 export interface Story {
   readonly name: string;
-  /** What the model says. */
+  /** The script of the model. */
   readonly script: readonly JsonObject[];
-  /** The host's options, made anew for each run. */
+  /** Creates the options of the host for one run. */
   readonly options: () => SessionOptions;
-  /** What the app does. */
+  /** The calls of the app. */
   readonly drive: (session: Session) => Promise<void>;
-  /** How the CLI leaves. */
+  /** How the CLI exits. */
   readonly code?: number;
 }
 
@@ -40,7 +40,7 @@ const add = (a: number, b: number): JsonObject => ({
   tools: [{ name: 'mcp__calc__add', input: { a, b } }],
 });
 
-/** A prompt with an id that is the same each time. */
+/** A prompt with a fixed id. */
 const prompt = (text: string, n = 1): JsonObject => ({
   type: 'user',
   message: { role: 'user', content: [{ type: 'text', text }] },

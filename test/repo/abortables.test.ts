@@ -39,7 +39,9 @@ import { call, toArray } from '../contracts/tool-source.contract.ts';
 
 type Start = (signal: AbortSignal) => Promise<unknown>;
 
-/** Prepares what the work needs. The work that `Start` begins never ends unless its signal aborts. */
+/**
+ * Prepares what the work needs. The work that `Start` begins never ends unless its signal aborts.
+ */
 type Open = (scope: Disposer) => Start | Promise<Start>;
 
 const TEXT = {

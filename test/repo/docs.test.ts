@@ -17,7 +17,10 @@ const pages = [
 ];
 const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8');
 
-/** Where the links of a page lead, as paths from the root; those that leave the repository are left out. */
+/**
+ * Where the links of a page lead, as paths from the root; those that leave the repository are left
+ * out.
+ */
 function linksOf(page: string): readonly string[] {
   const prose = read(page).replaceAll(/```.*?```/gs, '');
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)]

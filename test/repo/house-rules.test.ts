@@ -229,7 +229,9 @@ test('every guide has a program on its first screen', () => {
   expect(without).toEqual([]);
 });
 
-/** `Promise.race` leaks a listener or a timer unless it is written with care, so few files have one. */
+/**
+ * `Promise.race` leaks a listener or a timer unless it is written with care, so few files have one.
+ */
 test('only known files race promises', () => {
   const racing = sources
     .filter((file) => !file.startsWith('src/stream/') && read(file).includes('Promise.race('))

@@ -42,8 +42,8 @@ const MEMBERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A dispose may be called twice and at the same time, so it is memoised: by `disposeOnce`, by `??=`,
- * or because it only passes on to one that is, or has nothing to wait for.
+ * A dispose may be called twice and at the same time, so it is memoised: by `disposeOnce`, by
+ * `??=`, or because it only passes on to one that is, or has nothing to wait for.
  */
 export const memoisedDispose: Rule = overNodes((node, source) => {
   const value = disposeOf(node, source);
@@ -68,7 +68,9 @@ export const memoisedDispose: Rule = overNodes((node, source) => {
   return works && /\bawait\b|\breturn\b|=> /.test(text) ? NOT_MEMOISED : undefined;
 });
 
-/** What is made the dispose of something, if the node does that: in a class, an object, or later. */
+/**
+ * What is made the dispose of something, if the node does that: in a class, an object, or later.
+ */
 function disposeOf(node: Node, source: string): Node | undefined {
   if (MEMBERS.has(node.type) && node['key'] && node['value'])
     return textOf(source, node['key']) === 'Symbol.asyncDispose'
@@ -147,7 +149,7 @@ export const explainedCatches: Rule = overNodes((node, source) => {
   return hasComment(source, node) ? undefined : 'swallows an error without a comment that says why';
 });
 
-/** `await Promise.allSettled(…)` as a statement: nobody looks at what failed. */
+/** `await Promise.allSettled(…)` as a statement: its failures are ignored. */
 function isDroppedSettlement(node: Node): boolean {
   if (node.type !== 'ExpressionStatement') return false;
   const expression = node['expression'] as Node;

@@ -5,8 +5,8 @@ import { type Node, walk } from '../source.ts';
 export type Violation = string;
 
 /**
- * Words that make a reader translate first. docs/glossary.md says which word to use instead. Each has
- * to be matched as a complete word; `is no` is allowed in "is no longer".
+ * Words that make a reader translate first. docs/glossary.md says which word to use instead. Each
+ * has to be matched as a complete word; `is no` is allowed in "is no longer".
  */
 export const BANNED_WORDS: readonly string[] = [
   'told',

@@ -67,7 +67,9 @@ function amount(text: string): number {
   return Number(number.replaceAll(',', '')) * (UNITS[unit] ?? NaN);
 }
 
-/** The number behind a constant or the default of an option: `NAME = 4 * 2 ** 20`, `name ?? 100`. */
+/**
+ * The number behind a constant or the default of an option: `NAME = 4 * 2 ** 20`, `name ?? 100`.
+ */
 function numberIn(source: string, name: string): number {
   const constants = new Map(
     [...source.matchAll(/const (\w+) = ([\d_* ]+);/g)].map(([, key, value = '']) => [

@@ -142,7 +142,7 @@ describe('npm start', () => {
     expect(lines).toEqual(["[ 'serve', '--port=0' ]"]);
   });
 
-  testIf(missingPty, 'opens the page for a person, and for nobody else', async () => {
+  testIf(missingPty, 'opens the page only at a terminal', async () => {
     using box = openSandbox();
     box.write('src/cli/duolane.ts', '');
     box.write('dist/cli/duolane.js', 'console.log(process.argv.slice(2).join());');

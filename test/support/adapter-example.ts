@@ -8,7 +8,7 @@ import { expect } from 'vitest';
 
 const main = fileURLToPath(new URL('../../dist/examples/adapters/main.js', import.meta.url));
 
-/** Runs `examples/adapters` as built, with no key; on a free port unless told otherwise. */
+/** Runs `examples/adapters` as built, with no key; on a free port unless one is given. */
 export async function runExample(
   framework: string,
   env: NodeJS.ProcessEnv = { PORT: '0' },
@@ -30,7 +30,7 @@ export async function runExample(
   }
 }
 
-/** The agent of the example looks at the weather, and its answer comes whole. */
+/** Checks that the agent of the example calls its weather tool and sends the complete text. */
 export async function checkExample(framework: string): Promise<void> {
   const { code, output } = await runExample(framework);
   expect(output).toMatch(/WORKING: Calling (mcp__sky__)?weather/);

@@ -105,7 +105,7 @@ const rubbish = fc.constantFrom<unknown>(
   { type: 'input.required', request: {} },
 );
 
-/** Whatever an agent might yield, lawful or not. */
+/** Any event that an agent might yield, valid or not. */
 export const anyYield: fc.Arbitrary<unknown> = fc
   .tuple(
     fc.oneof(
@@ -121,7 +121,7 @@ export const anyYield: fc.Arbitrary<unknown> = fc
     return { path, ...value };
   });
 
-/** What one call of an agent does: it yields, and in the end returns, throws, hangs or goes on. */
+/** A script of one run: it yields events, then returns, throws, hangs or continues. */
 export interface Script {
   readonly yields: readonly unknown[];
   readonly end: 'return' | 'throw' | 'throw internal' | 'abort error' | 'hang' | 'forever';
@@ -138,7 +138,7 @@ export function thrownBy(end: Script['end']): unknown {
   return new Error('secret');
 }
 
-/** The script as an agent that does not look at its signal. */
+/** The script as an agent that ignores its signal. */
 export const scriptedAgent = ({ yields, end }: Script): Agent =>
   async function* () {
     for (const value of yields) yield value as AgentEvent;
@@ -164,8 +164,9 @@ const plan = fc.record({
 });
 
 /**
- * Lawful logs of whole tasks: sloppy agents, run by the laws and folded by `advance`, which slept
- * for a person and were answered, died and were settled, were canceled, or got a further turn.
+ * Valid logs of complete tasks. Agents that break the laws are normalized and folded by `advance`.
+ * They are suspended for a question and resumed, recovered after a crash, canceled, or get another
+ * turn.
  */
 export const lawfulLog: fc.Arbitrary<readonly Entry[]> = plan.map((chosen) => {
   const entries: Entry[] = [];

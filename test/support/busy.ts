@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-/** How long an empty program takes to start on a quiet machine of the class that CI has. */
+/** The start time of an empty program on an idle machine like those of CI. */
 const QUIET_START_MS = 50;
 
 /**
- * How many times slower than a quiet machine this one is now, at least 1: a limit in milliseconds is
- * multiplied by it, so that a busy machine fails no test.
+ * The factor by which this machine is slower now than an idle one, at least 1. Multiply a limit in
+ * milliseconds by it, so that a busy machine fails no test.
  */
 export async function slowness(): Promise<number> {
   const starts = [await nodeStartMs(), await nodeStartMs()];
@@ -20,8 +20,8 @@ async function nodeStartMs(): Promise<number> {
 }
 
 /**
- * By which factor the CPU time of `run` grows when its size grows by four: some 4 if it is linear, 16
- * if it is quadratic. The least of three tries, since garbage collection counts too.
+ * The factor by which the CPU time of `run` grows when its size grows by four: about 4 if it is
+ * linear, 16 if it is quadratic. The minimum of three tries, because garbage collection counts too.
  */
 export async function growth(
   size: number,
@@ -33,7 +33,7 @@ export async function growth(
     const { user, system } = process.cpuUsage(before);
     return user + system;
   };
-  await run(size); // compiles
+  await run(size); // lets V8 compile the code
   let least = Infinity;
   for (let tries = 0; tries < 3 && least > 8; tries++)
     least = Math.min(least, (await cpuTime(4 * size)) / Math.max(1, await cpuTime(size)));

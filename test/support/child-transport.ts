@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Exit, Transport } from '../../src/process/types.ts';
 
-/** A child of Node behind the transport seam, as plain as it gets. */
+/** A minimal transport over a child process of Node. */
 export function childTransport(args: readonly string[]): Transport & { kill(): void } {
   const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'pipe'] });
   let stderr = '';

@@ -4,7 +4,7 @@ import { memoryTransport, type MemoryPeer, type Transport } from '../../src/proc
 import { Channel } from '../../src/stream/channel.ts';
 import { JsonlDecoder, InvalidLine } from '../../src/wire/jsonl.ts';
 
-/** A frame of the host, with what a test looks at. */
+/** A frame of the host, with the members that tests read. */
 export type HostFrame = JsonObject & {
   readonly type: string;
   readonly request_id: string;
@@ -12,7 +12,7 @@ export type HostFrame = JsonObject & {
   readonly response: JsonObject & { readonly request_id: string; readonly response: JsonObject };
 };
 
-/** A CLI in memory that a test plays by hand: it reads what the host writes, and says what it likes. */
+/** A CLI in memory that a test controls: it reads the frames of the host and writes any frame. */
 export class FakeCli {
   readonly transport: Transport;
   readonly peer: MemoryPeer;
@@ -50,7 +50,7 @@ export class FakeCli {
     this.peer.write(frames.map((frame) => `${JSON.stringify(frame)}\n`).join(''));
   }
 
-  /** Answers `initialize`, which it waits for. */
+  /** Waits for `initialize` and responds to it. */
   async initialize(response: JsonObject = {}): Promise<HostFrame> {
     const frame = await this.until('control_request', 'initialize');
     this.answer(frame.request_id, response);
@@ -66,14 +66,14 @@ export class FakeCli {
     return request_id;
   }
 
-  /** Calls a tool of the host; the answer comes as a `control_response` with this id. */
+  /** Calls a tool of the host; the result comes as a `control_response` with this id. */
   call(server: string, name: string, args: JsonObject = {}, id: number | string = 2): string {
     const params = { name, arguments: args, _meta: { 'claudecode/toolUseId': `toolu_${id}` } };
     const message = { jsonrpc: '2.0', id, method: 'tools/call', params };
     return this.request({ subtype: 'mcp_message', server_name: server, message });
   }
 
-  /** The host's answer to a request of ours. */
+  /** The response of the host to one of our requests. */
   async answerTo(id: string): Promise<JsonObject> {
     for (;;) {
       const frame = await this.until('control_response');
@@ -107,7 +107,10 @@ export class FakeCli {
   }
 }
 
-/** A session with a CLI that the test plays; leaves by itself at the end of input unless told otherwise. */
+/**
+ * A session with a CLI that the test controls; it exits at the end of input unless an option says
+ * otherwise.
+ */
 export async function playedSession(
   options: SessionOptions = {},
   { stays = false }: { readonly stays?: boolean } = {},
@@ -125,7 +128,7 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-/** A logger that keeps what it is told. */
+/** A logger that stores its lines. */
 export function keptLogger(): {
   readonly lines: {
     readonly level: string;

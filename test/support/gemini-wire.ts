@@ -5,7 +5,7 @@ const data = (value: unknown): string => `data: ${JSON.stringify(value)}\r\n\r\n
 const statusOf = (type: string): number =>
   Number(Object.entries(ERROR_TYPES).find(([, name]) => name === type)?.[0] ?? 500);
 
-/** Gemini's generateContent: whole function calls, usage on every chunk. */
+/** Gemini's generateContent: complete function calls, usage on every chunk. */
 export const gemini: ModelWire = {
   stream(reply, model) {
     const { input, output } = usageOf(reply);

@@ -1,11 +1,11 @@
 import type { JsonObject } from '../../src/json.ts';
 import type { Transport } from '../../src/process/index.ts';
 
-/** A host without manners: writes what it is told and shows every line that comes. For tests of peers. */
+/** A raw host for tests of peers: writes any line and shows every line that arrives. */
 export class LineHost {
   readonly #transport: Transport;
   readonly #lines: AsyncIterator<string>;
-  /** Everything that came so far. */
+  /** All lines so far. */
   readonly seen: string[] = [];
 
   constructor(transport: Transport) {
@@ -41,7 +41,10 @@ export class LineHost {
     return value;
   }
 
-  /** Reads on to the first frame with these members; throws at the end, with what came instead. */
+  /**
+   * Reads up to the first frame with these members; at the end it throws an error with the frames
+   * read.
+   */
   async until(members: JsonObject): Promise<JsonObject> {
     for (;;) {
       const line = await this.line();

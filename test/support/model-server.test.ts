@@ -31,7 +31,7 @@ const REPLY: ModelReply = {
   usage: { input: 7, output: 9 },
 };
 
-test('the Messages API streams thinking, text and tool input in pieces', async () => {
+test('the Messages API streams thinking, text and tool input as deltas', async () => {
   await using server = await startModelServer([REPLY]);
   const all = events(await (await messages(server.url)).text());
   const deltas = all.map(({ delta }) => (delta ?? {}) as JsonObject);
@@ -65,7 +65,7 @@ test('chat completions stream reasoning, text, tool calls, usage and [DONE]', as
   expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
 });
 
-test('both answer in one piece when they are not asked to stream', async () => {
+test('both send one complete response to a request without stream', async () => {
   await using server = await startModelServer([REPLY, REPLY]);
   const message = await (await messages(server.url, { stream: false })).json();
   expect(message).toMatchObject({ content: [{}, { text: 'two words' }, { input: { a: 1 } }] });
@@ -75,7 +75,7 @@ test('both answer in one piece when they are not asked to stream', async () => {
   });
 });
 
-test('errors have the status, headers and words of the provider', async () => {
+test('errors have the status, headers and text of the provider', async () => {
   const error: ModelReply = { status: 429, message: 'slow down', headers: { 'retry-after': '2' } };
   await using server = await startModelServer([error, error]);
   const answer = await messages(server.url);
@@ -86,7 +86,7 @@ test('errors have the status, headers and words of the provider', async () => {
   expect((await messages(server.url)).status).toBe(400); // past the end of the script
 });
 
-test('an error inside a stream, a cut and a client that leaves are told apart', async () => {
+test('an error inside a stream, a dropped connection and a client that disconnects are distinguished', async () => {
   await using server = await startModelServer([
     { text: 'a b c', fail: { after: 3, how: 'error' } },
     { text: 'a b c', fail: { after: 3, how: 'cut' } },
@@ -106,7 +106,7 @@ test('an error inside a stream, a cut and a client that leaves are told apart', 
   expect(ends).toEqual(['complete', 'dropped', 'dropped']);
 });
 
-test('a function sees the request, and side requests do not use up the script', async () => {
+test('a function gets the request, and side requests do not consume the script', async () => {
   await using server = await startModelServer(({ body, headers }, index) => ({
     text: `${index} ${String(body['model'])} ${String(headers['x-api-key'])}`,
   }));

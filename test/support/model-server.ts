@@ -10,29 +10,29 @@ import { isObject, type JsonObject } from '../../src/json.ts';
 import { gemini } from './gemini-wire.ts';
 import { anthropic, errorType, openai, type ModelWire } from './model-wire.ts';
 
-/** What the model says, in no provider's words; each API writes it in its own. */
+/** A reply of the model, independent of the provider; each API encodes it in its own format. */
 export interface ModelReply {
   readonly thinking?: string | readonly string[];
-  /** A list is one delta per item; a string is cut at its words. */
+  /** A list is one delta per item; a string becomes one delta per word. */
   readonly text?: string | readonly string[];
   readonly tools?: readonly {
     readonly id?: string;
     readonly name: string;
     readonly input?: JsonObject;
   }[];
-  /** In the words of the API; default by whether tools are called. */
+  /** In the format of the API; the default depends on whether tools are called. */
   readonly stopReason?: string;
   readonly usage?: { readonly input?: number; readonly output?: number };
-  /** Under which name chat completions stream `thinking`. */
+  /** The member in which chat completions stream `thinking`. */
   readonly reasoningField?: 'reasoning_content' | 'reasoning';
-  /** An error answer instead of all that. */
+  /** An error response instead of the reply. */
   readonly status?: number;
   readonly message?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Before the first byte, and between two pieces of the stream. */
+  /** Delay before the first byte, and between two deltas of the stream. */
   readonly delayMs?: number;
   readonly pieceDelayMs?: number;
-  /** After so many pieces of the stream: drop the connection, send an error, or go silent. */
+  /** After this many deltas: drop the connection, send an error, or send nothing more. */
   readonly fail?: { readonly after: number; readonly how: 'cut' | 'error' | 'hang' };
 }
 
@@ -43,7 +43,9 @@ export interface ModelRequest {
   readonly headers: IncomingHttpHeaders;
   /** Parsed; `{}` without a JSON object. */
   readonly body: JsonObject;
-  /** When its answer was over: whole, or because the client (or a `fail`) dropped the connection. */
+  /**
+   * Resolves at the end of the response: `dropped` if the client or a `fail` closed the connection.
+   */
   readonly closed: Promise<'complete' | 'dropped'>;
 }
 
@@ -55,17 +57,17 @@ export type ModelScript =
 export interface ModelServer extends AsyncDisposable {
   /** `http://127.0.0.1:<port>`: the base URL for the Messages API; chat completions add `/v1`. */
   readonly url: string;
-  /** Every request so far, also those that take no reply from the script. */
+  /** Every request so far, also those that consume no reply of the script. */
   readonly requests: readonly ModelRequest[];
-  /** Those that did: the model calls. */
+  /** The model calls: requests that consumed a reply. */
   readonly calls: readonly ModelRequest[];
 }
 
 /**
  * A scripted model behind real HTTP on loopback: `POST /v1/messages`, `POST …/chat/completions` and
- * `POST …:generateContent`, streamed or not. Counting tokens, listing models and the one-token probe with which a CLI checks
- * a model name are answered without using up the script. Past its end the answer is a 400 that
- * says so. Disposing drops every connection.
+ * `POST …:generateContent`, streamed or not. Counting tokens, listing models and the one-token
+ * probe of a CLI for a model name consume no reply of the script. After its end the response is a
+ * 400 that says so. Disposing drops every connection.
  */
 export async function startModelServer(script: ModelScript): Promise<ModelServer> {
   const requests: ModelRequest[] = [];
@@ -170,7 +172,7 @@ async function stream(
   for (const piece of fail ? all.slice(0, fail.after) : all) {
     if (response.destroyed) return;
     if (pieceDelayMs > 0) await sleep(pieceDelayMs);
-    // Flushed piece by piece, so that a dropped connection loses none of what was sent before.
+    // Each delta is flushed, so that a dropped connection loses nothing that was sent before.
     await new Promise<void>((resolve) => response.write(piece, () => resolve()));
   }
   if (fail?.how === 'hang') return;

@@ -1,11 +1,11 @@
 import type { JsonObject } from '../../src/json.ts';
 import type { ModelReply } from './model-server.ts';
 
-/** A reply as one provider writes it: the pieces of a stream, the whole answer, an error. */
+/** A reply in the format of one provider: a stream, a complete response, or an error. */
 export interface ModelWire {
   /** Text blocks of the event stream, in order. */
   stream(reply: ModelReply, model: string): string[];
-  /** The answer to a request without `stream`. */
+  /** The response to a request without `stream`. */
   whole(reply: ModelReply, model: string): unknown;
   error(type: string, message: string): unknown;
   /** An error inside a stream that began with status 200. */

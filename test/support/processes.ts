@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 
-/** Whether a process runs; a zombie that waits to be reaped does not. */
+/** Whether a process runs; a zombie does not count. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -14,14 +14,14 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Ends what a failed test would leave behind. */
+/** Ends processes that a failed test would leave running. */
 export function tidy(pids: readonly number[]): void {
   onTestFinished(() => {
     for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGKILL');
   });
 }
 
-/** Waits until none of them runs, and returns those that still do after `ms`. */
+/** Waits until no process runs, and returns those that still run after `ms`. */
 export async function survivors(pids: readonly number[], ms: number): Promise<number[]> {
   const deadline = performance.now() + ms;
   for (;;) {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { buildEnv, type ProcessOptions } from '../../src/process/index.ts';
 import { peer } from '../peers.ts';
 
-/** The two official CLIs that we talk to: the one that the agent SDK brings, and npm's on Node 20. */
+/** The two official CLIs under test: the one in the agent SDK, and the npm package on Node 20. */
 export const REAL_CLIS = {
   'claude-cli-2.1': '@anthropic-ai/claude-agent-sdk',
   'claude-code-node20': '@anthropic-ai/claude-code',
@@ -13,13 +13,13 @@ export const REAL_CLIS = {
 
 export type RealCliName = keyof typeof REAL_CLIS;
 
-/** Either the program or why there is none, for `suite(…)`. */
+/** The program, or why it is missing, for `suite(…)`. */
 export interface FoundCli {
   readonly command: string;
   readonly missing: string | undefined;
 }
 
-/** Installs the peer on first use; some hundred megabytes, so only `npm run test:peers` asks. */
+/** Installs the peer on first use; some hundred megabytes, so only `npm run test:peers` does. */
 export async function findRealCli(name: RealCliName): Promise<FoundCli> {
   const found = await peer(name);
   const platform = `${process.platform}-${process.arch}`;
@@ -30,7 +30,7 @@ export async function findRealCli(name: RealCliName): Promise<FoundCli> {
   return { command, missing };
 }
 
-/** What the official SDK passes first; without `--verbose` the CLI refuses stream-json. */
+/** The first arguments of the official SDK; without `--verbose` the CLI refuses stream-json. */
 export const STREAM_JSON: readonly string[] = [
   '--output-format',
   'stream-json',
@@ -41,7 +41,7 @@ export const STREAM_JSON: readonly string[] = [
 
 export interface RealCliOptions {
   readonly command: string;
-  /** The scripted model; nothing else is reachable for the CLI. */
+  /** The scripted model; the CLI can reach nothing else. */
   readonly modelUrl: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -49,15 +49,15 @@ export interface RealCliOptions {
 
 export interface RealCli extends ProcessOptions, AsyncDisposable {
   readonly cwd: string;
-  /** Where it keeps its sessions. */
+  /** The folder of its sessions. */
   readonly configDir: string;
 }
 
 /**
- * A place in which the real CLI can run and touch nothing of this machine: its own home, config and
- * working directory, no inherited variable but PATH, a dummy key, the model on loopback, no
- * telemetry, no updates. For `spawnProcess` or as parts for a host. Disposing removes it; end the
- * CLI first.
+ * An environment in which the real CLI runs without touching this machine: its own home, config and
+ * working directory, no inherited variable except PATH, a dummy key, the model on loopback, no
+ * telemetry, no updates. Use it with `spawnProcess` or as options of a host. Disposing removes it;
+ * end the CLI first.
  */
 export function realCli({ command, modelUrl, args = [], env = {} }: RealCliOptions): RealCli {
   const home = mkdtempSync(join(tmpdir(), 'duolane-cli-'));

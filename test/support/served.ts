@@ -1,4 +1,4 @@
-// What the tests of the examples share: one served module, called by nothing but fetch.
+// Helpers for the tests of the examples: one served module, called with fetch alone.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,14 +9,14 @@ import { Caller, type Seen } from '../a2a/support.ts';
 
 export interface Place extends AsyncDisposable {
   readonly served: Served;
-  /** A folder of its own, gone afterwards. */
+  /** A temporary folder, deleted on disposal. */
   readonly folder: string;
   caller(version?: '0.3' | '1.0'): Caller;
 }
 
 /**
- * Serves a module from a fresh folder, where the agent CLI keeps its sessions too. `load` imports
- * the module then, so that it can set what the module's set-up reads from the environment.
+ * Serves a module from a fresh folder, where the agent CLI also stores its sessions. `load` imports
+ * the module after that, so that it can set environment variables that the module reads on import.
  */
 export async function openPlace(
   name: string,
@@ -41,7 +41,7 @@ export async function openPlace(
   };
 }
 
-/** The offline model of an example as it is built: quicker to start than its source. */
+/** The built offline model of an example, which starts faster than its source. */
 export const builtModel = (name: string): string =>
   `module:${fileURLToPath(new URL(`../../dist/examples/${name}/model.js`, import.meta.url))}`;
 
@@ -55,7 +55,7 @@ function setEnv(values: Readonly<Record<string, string>>): () => void {
   };
 }
 
-/** Reads a stream until `enough`, and leaves it there. */
+/** Reads a stream until `enough` returns true, then closes it. */
 export async function until(
   stream: AsyncIterable<Seen>,
   enough: (event: Seen, all: readonly Seen[]) => boolean,
@@ -84,7 +84,7 @@ export const artifactsIn = (
     return update && update.artifact.name !== 'response' ? [update] : [];
   });
 
-/** The words of every status message, in order. */
+/** The text of every status message, in order. */
 export const statusesIn = (events: readonly Seen[]): readonly string[] =>
   events.flatMap(({ result }) => {
     const update = result['statusUpdate'] as
@@ -93,7 +93,7 @@ export const statusesIn = (events: readonly Seen[]): readonly string[] =>
     return update?.status.message?.parts.flatMap(({ text }) => text ?? []) ?? [];
   });
 
-/** The questions that the last event leaves open. */
+/** The questions that are open after the last event. */
 export function requestsIn(
   events: readonly Seen[],
 ): readonly { readonly id: string; readonly message?: string; readonly data?: unknown }[] {

@@ -21,7 +21,7 @@ function open(script: StubScript | string = {}): Session {
 const rpc = (frame: JsonObject): { id?: number; method: string } =>
   (frame['request'] as { message: { id?: number; method: string } }).message;
 
-test('a prompt is echoed, the turn ends with one result and end of file ends the process', async () => {
+test('a prompt is echoed, the turn ends with one result, and end of file ends the process', async () => {
   await using session = open();
   const { host, peer } = session;
   host.request('1', { subtype: 'initialize' });
@@ -52,7 +52,7 @@ test('a prompt that is a script calls tools, two in flight with equal JSON-RPC i
   expect(await host.until({ type: 'result' })).toMatchObject({ result: 'last one', num_turns: 3 });
 });
 
-test('with an early handshake it answers initialize only after its servers have listed', async () => {
+test('with an early handshake it responds to initialize only after its servers have listed', async () => {
   await using session = open('early-handshake');
   const { host } = session;
   host.request('1', { subtype: 'initialize', sdkMcpServers: ['s'] });
@@ -68,7 +68,7 @@ test('with an early handshake it answers initialize only after its servers have 
   expect(init['tools']).toEqual(['mcp__s__add']);
 });
 
-test('an interrupt withdraws what is pending and ends the turn with an error result', async () => {
+test('an interrupt cancels pending requests and ends the turn with an error result', async () => {
   await using session = open();
   const { host, peer } = session;
   host.prompt(prompt({ permission: { tool: 'Bash', input: { command: 'ls' } } }));
@@ -82,7 +82,7 @@ test('an interrupt withdraws what is pending and ends the turn with an error res
   expect(await peer.exited).toMatchObject({ code: 1 });
 });
 
-test('hooks, permissions and odd requests show the answer of the host in {{last}}', async () => {
+test('hooks, permissions and unknown requests show the response of the host in {{last}}', async () => {
   await using session = open();
   const { host } = session;
   host.request('1', {
@@ -125,7 +125,7 @@ test.each([
   expect(await host.until({ type: 'result' })).toMatchObject({ result: text });
 });
 
-test('a flood and a 20 MB line arrive whole', async () => {
+test('a flood and a 20 MB line arrive completely', async () => {
   await using session = open();
   const { host } = session;
   host.prompt('!flood 5000 200');
@@ -136,7 +136,7 @@ test('a flood and a 20 MB line arrive whole', async () => {
   expect(JSON.stringify(long).length).toBeGreaterThan(20_000_000);
 });
 
-test('a crash exits with 3 and leaves its stderr', async () => {
+test('a crash exits with 3 and keeps its stderr', async () => {
   await using session = open('crash');
   const { host, peer } = session;
   host.prompt('hi');

@@ -1,10 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { buildEnv, type ProcessOptions } from '../../src/process/index.ts';
 
-/** The path of the stub CLI; its own first lines say what it can do. */
+/** The path of the stub CLI; the comment at its top documents the script. */
 export const STUB_CLI: string = fileURLToPath(new URL('../fixtures/stub-cli.mjs', import.meta.url));
 
-/** One step, as the stub's documentation lists them. */
+/** One step of a script; the stub documents them. */
 export type StubStep = Readonly<Record<string, unknown>>;
 
 export interface StubScript {
@@ -19,7 +19,7 @@ export interface StubScript {
   readonly chunk?: number;
 }
 
-/** The environment in which the stub follows a script, or the preset of that name. */
+/** The environment with a script for the stub, or the name of a preset. */
 export function stubEnv(script: StubScript | string = {}): Record<string, string> {
   const set =
     typeof script === 'string' ? { STUB_MODE: script } : { STUB_SCRIPT: JSON.stringify(script) };

@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A network of our own between two programs, which can be cut like a real one. */
+/** A TCP proxy between two programs that can interrupt the network between them. */
 export interface TcpProxy extends AsyncDisposable {
   readonly port: number;
-  /** Ends every connection and refuses new ones, as when the other machine is down. */
+  /** Closes every connection and refuses new ones, as if the peer machine were down. */
   cut(): void;
-  /** Passes on nothing any more and says nothing, as when a cable is pulled. */
+  /** Forwards nothing and closes nothing, as if a cable were pulled. */
   stall(): void;
-  /** Everything works again. What was stalled is delivered; what was cut stays cut. */
+  /** Restores the network. Stalled data is delivered; closed connections stay closed. */
   mend(): void;
 }
 

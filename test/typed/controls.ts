@@ -33,7 +33,7 @@ async function* prompts(): AsyncGenerator<SDKUserMessage> {
   };
 }
 
-/** Options that are put together step by step. */
+/** Options that are assembled step by step. */
 function optionsFor(session: string | undefined, verbose: boolean): Options {
   const options: Options = { allowedTools: ['Read'], abortController: new AbortController() };
   options.maxTurns = 10;

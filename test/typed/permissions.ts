@@ -18,7 +18,7 @@ import {
 import { show } from './show.ts';
 
 export const careful: CanUseTool = async (name, input, { signal, suggestions, toolUseID }) => {
-  if (signal.aborted) return { behavior: 'deny', message: 'nobody waits' };
+  if (signal.aborted) return { behavior: 'deny', message: 'aborted' };
   if (name === 'Bash' && typeof input.command === 'string' && input.command.includes('rm '))
     return { behavior: 'deny', message: `no (${toolUseID})`, interrupt: true };
   return { behavior: 'allow', updatedInput: input, updatedPermissions: suggestions };

@@ -61,7 +61,7 @@ const forecast = async ({
 }): Promise<{ content: { type: 'text'; text: string }[] }> => ({
   content: [{ type: 'text', text: city }],
 });
-const weather = tool('weather', 'Tells the weather', { city: z.string() }, forecast);
+const weather = tool('weather', 'Returns the weather', { city: z.string() }, forecast);
 const byHand: SdkMcpToolDefinition = {
   name: 'by-hand',
   description: 'Made without tool()',

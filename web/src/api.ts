@@ -119,11 +119,11 @@ const RETRY_MS = 1000;
 const MAX_RETRY_MS = 15_000;
 
 /**
- * Passes the entries behind `after` to the listener, in order and each once, until the task has ended
- * or `close` is called. After a lost connection it resumes behind the last entry: the browser
+ * Passes the entries behind `after` to the listener, in order and each once, until the task has
+ * ended or `close` is called. After a lost connection it resumes behind the last entry: the browser
  * reconnects, and where the browser gives up this function does. It also resumes a stream that the
- * server ended with a retryable failure. Any other failure is reported as `failed`, and the user may
- * reconnect.
+ * server ended with a retryable failure. Any other failure is reported as `failed`, and the user
+ * may reconnect.
  */
 export function subscribeToTask(task: string, after: number, on: TaskListener): TaskSubscription {
   const path = `/api/tasks/${encodeURIComponent(task)}`;
@@ -163,7 +163,10 @@ export function subscribeToTask(task: string, after: number, on: TaskListener): 
     return stream;
   }
 
-  /** Reconnects after the delay that the server named, else with a delay that doubles until an entry comes. */
+  /**
+   * Reconnects after the delay that the server named, else with a delay that doubles until an entry
+   * comes.
+   */
   function lost(afterMs = retryMs): void {
     on.connection('lost');
     clearTimeout(timer);

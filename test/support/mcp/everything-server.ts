@@ -6,7 +6,7 @@ import { sleep } from '../../../src/stream/abort.ts';
 import type { Peer } from '../../peers.ts';
 import type { HttpServer } from './mcp-http.ts';
 
-/** The official server that shows everything, over HTTP in a process of its own. */
+/** The official "everything" server over HTTP, in a separate process. */
 export async function everything(peer: Peer, mode: 'streamableHttp' | 'sse'): Promise<HttpServer> {
   const port = await freePort();
   const entry = 'node_modules/@modelcontextprotocol/server-everything/dist/index.js';

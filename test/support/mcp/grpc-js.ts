@@ -4,7 +4,7 @@ import type { Peer } from '../../peers.ts';
 
 const PROTO = fileURLToPath(new URL('../../../proto/', import.meta.url));
 
-/** As much of @grpc/grpc-js as the tests use. */
+/** The part of @grpc/grpc-js that the tests use. */
 export interface JsMetadata {
   add(key: string, value: string): void;
   get(key: string): unknown[];

@@ -10,7 +10,7 @@ import { file_mcp_stream_v1_mcp } from '../../../src/mcp/grpc/gen/mcp/stream/v1/
 
 const SCRIPT = fileURLToPath(new URL('../../fixtures/grpc-peer.py', import.meta.url));
 
-/** A Python that has grpcio: Debian's may have it though another comes first in the path. */
+/** A Python with grpcio: Debian's may have it even if another Python comes first in the PATH. */
 const python = ['python3', '/usr/bin/python3'].find((command) => {
   try {
     execFileSync(command, ['-c', 'import grpc, google.protobuf'], { stdio: 'ignore' });
@@ -20,7 +20,7 @@ const python = ['python3', '/usr/bin/python3'].find((command) => {
   }
 });
 
-/** Why there is no such peer; `undefined` if there is. */
+/** Why the peer is missing; `undefined` if it is available. */
 export const missing: string | undefined =
   python === undefined
     ? 'no python3 has grpcio; apt-get install -y python3-grpcio python3-protobuf'
@@ -28,7 +28,7 @@ export const missing: string | undefined =
 
 if (missing) process.stderr.write(`${missing}\n`);
 
-/** What came of a call that grpcio made. */
+/** The result of a call by grpcio. */
 export interface PythonCall {
   readonly messages: readonly JsonObject[];
   /** The name of the status. */
@@ -38,7 +38,7 @@ export interface PythonCall {
 }
 
 export interface Python extends AsyncDisposable {
-  /** The next thing that it says. */
+  /** The next line of its output. */
   heard(): Promise<unknown>;
   say(value: JsonObject): void;
 }

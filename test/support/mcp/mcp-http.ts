@@ -45,7 +45,7 @@ interface OfficialHandler {
   readonly notify: { toolsChanged(): void };
 }
 
-/** A fresh v2 server object for each request, as the official handler of 2026-07-28 wants it. */
+/** A fresh v2 server object for each request, as the official handler of 2026-07-28 expects it. */
 export async function officialStateless(
   make: () => OfficialServer,
 ): Promise<HttpServer & Pick<OfficialServer, 'add'>> {

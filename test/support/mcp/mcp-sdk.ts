@@ -17,12 +17,12 @@ function install(): string | undefined {
   }
 }
 
-/** Why the official packages are not there, or undefined. */
+/** Why the official packages are missing, or undefined. */
 export const missing: string | undefined = install();
 
 export const load = (name: string): unknown => createRequire(`${home}package.json`)(name);
 
-/** As much of the official objects as the tests use. */
+/** The part of the official objects that the tests use. */
 export interface SdkClient {
   connect(transport: SdkTransport): Promise<void>;
   close(): Promise<void>;
@@ -105,7 +105,7 @@ export function clientV2(capabilities: JsonObject = {}, more: JsonObject = {}): 
   return new Client({ name: 'peer', version: '1' }, { capabilities, ...more });
 }
 
-/** How each line of the SDK names the request for an answer. */
+/** The name of the elicitation request in each version of the SDK. */
 export const elicitSchema = {
   v1: (): unknown =>
     (load('@modelcontextprotocol/sdk/types.js') as JsonObject)['ElicitRequestSchema'],

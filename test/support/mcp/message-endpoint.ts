@@ -16,7 +16,7 @@ export const notify = (
   params?: JsonObject,
 ): Promise<unknown> => end.receive({ jsonrpc: '2.0', method, ...(params && { params }) });
 
-/** Reads `outgoing` for good; `waitFor` gives the first message with this method. */
+/** Reads `outgoing` to its end; `waitFor` returns the first message with this method. */
 export function reader(end: MessageEndpoint): {
   readonly seen: JsonObject[];
   readonly waitFor: (method: string) => Promise<JsonObject>;

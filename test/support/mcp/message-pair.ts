@@ -9,7 +9,10 @@ export interface Road extends MessageTransport {
   readonly sent: JsonObject[];
 }
 
-/** Two ends of a road in memory. Messages cross as text, so nothing is shared by accident. */
+/**
+ * Two ends of a transport in memory. Messages pass as text, so that no object is shared by
+ * accident.
+ */
 export function messagePair(): [Road, Road] {
   const there = new Channel<JsonObject>({ capacity: 4 });
   const back = new Channel<JsonObject>({ capacity: 4 });

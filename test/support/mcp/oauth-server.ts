@@ -4,30 +4,30 @@ import type { JsonObject } from '../../../src/json.ts';
 import { mcpHandler } from '../../../src/mcp/json-rpc/http/server/mcp-handler.ts';
 import type { ToolSource } from '../../../src/mcp/types.ts';
 
-/** What a test may have the servers do otherwise. */
+/** Deviations from the default behaviour that a test may set. */
 export interface OAuthScript {
   /** Members that replace those of the documents. */
   readonly resource?: JsonObject;
   readonly metadata?: JsonObject;
-  /** Added to the address to which the person comes back. */
+  /** Added to the redirect address after the login. */
   readonly back?: Record<string, string>;
-  /** Seconds that a token lives; forever by default. */
+  /** Lifetime of a token in seconds; unlimited by default. */
   readonly expiresIn?: number;
-  /** The scope that `tools/call` needs beyond that of everything else. */
+  /** An additional scope that `tools/call` needs. */
   readonly callScope?: string;
 }
 
 export interface OAuthWorld extends AsyncDisposable {
-  /** The MCP endpoint, which wants a token. */
+  /** The MCP endpoint, which requires a token. */
   readonly url: string;
   readonly issuer: string;
-  /** Everything that was asked of the authorization server, such as `authorize mcp:use`. */
+  /** All requests to the authorization server, such as `authorize mcp:use`. */
   readonly log: readonly string[];
-  /** The person: goes to the page and is sent back at once. */
+  /** Acts as the user: opens the login page and is redirected immediately. */
   readonly authorize: (page: URL) => Promise<URL>;
-  /** No token that was given so far is good any more. */
+  /** Revokes all access tokens. */
   expire(): void;
-  /** No refresh token either. */
+  /** Revokes all refresh tokens too. */
   revoke(): void;
   /** The form of the last token request. */
   readonly form: URLSearchParams;

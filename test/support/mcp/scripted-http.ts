@@ -11,7 +11,7 @@ export interface Heard {
 
 export interface Scripted extends AsyncDisposable {
   readonly url: string;
-  /** Everything that was asked, in order. */
+  /** All requests, in order. */
   readonly heard: readonly Heard[];
   /** As `initialize`, `tools/list`, `GET`, `DELETE`. */
   readonly names: readonly string[];
@@ -26,7 +26,10 @@ export const INITIALIZED: JsonObject = {
 const nameOf = ({ method, message }: Heard): string =>
   method === 'POST' ? String(message['method'] ?? 'answer') : method;
 
-/** An HTTP server that does what a test says, and the handshake and refusals where it says nothing. */
+/**
+ * An HTTP server that a test scripts; it handles the handshake and refuses everything that is not
+ * scripted.
+ */
 export async function scriptedHttp(
   script: (heard: Heard, name: string) => Response | undefined | Promise<Response | undefined>,
 ): Promise<Scripted> {

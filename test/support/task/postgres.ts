@@ -7,20 +7,20 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { peer } from '../../peers.ts';
 
-/** A real PostgreSQL of our own on a loopback port, in a fresh directory, gone when disposed. */
+/** A real PostgreSQL on a loopback port, in a temporary directory that disposal deletes. */
 export interface Postgres extends AsyncDisposable {
   readonly port: number;
   readonly url: string;
   /** An empty schema name for one test. */
   schema(): string;
-  /** As the power would: no goodbye to anybody. */
+  /** Kills the server without a shutdown, like a power failure. */
   crash(): Promise<void>;
   start(): Promise<void>;
 }
 
 const embedded = await peer('postgres');
 
-/** Why there is no PostgreSQL here, for `suite`. */
+/** Why PostgreSQL is missing, for `suite`. */
 export const postgresMissing: string | undefined =
   process.platform === 'win32'
     ? 'the tests start PostgreSQL by a POSIX shell'
@@ -46,7 +46,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   const start = async (): Promise<void> => {
     const settings = { max_connections: 300, shared_buffers: '64MB', unix_socket_directories: '' };
     const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-    // Ends with us, however we end: then its input closes.
+    // It ends with this process, however that ends, because its input closes then.
     const script = '"$0" "$@" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server';
     const options = ['-D', data, '-p', String(port), '-h', '127.0.0.1', ...args, ...flags];
     const child = spawn('sh', ['-c', script, join(programs, 'postgres'), ...options], {
@@ -88,7 +88,9 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   };
 }
 
-/** PostgreSQL does not run as root: then it runs as nobody, who has to be able to reach it. */
+/**
+ * PostgreSQL refuses to run as root. Then it runs as user `nobody`, who needs access to its folder.
+ */
 async function prepare(
   folder: string,
 ): Promise<{ readonly user: { uid?: number; gid?: number }; readonly programs: string }> {

@@ -12,7 +12,7 @@ const program = fileURLToPath(new URL('../../fixtures/replica.mjs', import.meta.
 
 export interface ReplicaOptions {
   readonly log: Omit<PostgresLogOptions, 'pool' | 'bus' | 'blobs'>;
-  /** Without notifications, told and heard. */
+  /** Without wake-up notifications, sent or received. */
   readonly deaf?: boolean;
   readonly port?: number;
   readonly maxRuns?: number;
@@ -20,13 +20,13 @@ export interface ReplicaOptions {
   readonly graceMs?: number;
 }
 
-/** What an agent of a replica was stopped for. */
+/** Why an agent of a replica was stopped. */
 export interface Stopped {
   readonly stopped: string;
   readonly code: string;
 }
 
-/** A server process of several; ended with its scope, however it was left. */
+/** One of several server processes; it ends with its scope in any case. */
 export class Replica implements AsyncDisposable {
   readonly process: ChildProcess;
   readonly exited: Promise<unknown>;
@@ -68,7 +68,10 @@ export class Replica implements AsyncDisposable {
     }
   }
 
-  /** A new task, or the one that the message has made before; gives its id. */
+  /**
+   * Submits a message; returns the id of the new task, or of the task that the message created
+   * before.
+   */
   async submit(agent: 'count' | 'again', text: string, messageId?: string): Promise<string> {
     const response = await this.#post(`/api/agents/${agent}/turns`, { text, messageId });
     return ((await response.json()) as { readonly task: string }).task;
@@ -87,7 +90,7 @@ export class Replica implements AsyncDisposable {
     return ((await response.json()) as { readonly replicas: readonly ReplicaInfo[] }).replicas;
   }
 
-  /** The entries of a task behind a place, to its end. A stream that breaks throws. */
+  /** Yields the entries of a task behind a position, to its end. Throws if the stream breaks. */
   async *read(task: string, after = 0, signal?: AbortSignal): AsyncGenerator<Entry, void> {
     const url = `${this.url}/api/tasks/${task}/entries?after=${after}`;
     const response = await fetch(url, signal ? { signal } : {});
@@ -129,8 +132,8 @@ export async function collect(entries: AsyncIterable<Entry>): Promise<Entry[]> {
 }
 
 /**
- * Reads a task to its end through whatever happens: a stream that breaks is made again behind the
- * last entry, on the next of these replicas.
+ * Reads a task to its end despite faults: a broken stream is resumed behind the last entry, on the
+ * next of these replicas.
  */
 export async function* follow(
   replicas: () => readonly Replica[],

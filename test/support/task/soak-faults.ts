@@ -4,7 +4,7 @@ import type { TcpProxy } from '../tcp-proxy.ts';
 
 export const HEARTBEAT_MS = 1500;
 
-/** A replica with the network between it and the database; none while it is replaced. */
+/** A replica and the network between it and the database; undefined while it is replaced. */
 export interface Node {
   readonly proxy: TcpProxy;
   readonly settings: ReplicaOptions;
@@ -18,10 +18,10 @@ export interface Scene {
 
 export type FaultName = 'kills' | 'stops' | 'cuts' | 'stalls' | 'restarts' | 'crashes';
 
-/** Makes its trouble somewhere, and resolves when it is over. */
+/** Causes a fault, and resolves when it is over. */
 export type Fault = (scene: Scene) => Promise<void>;
 
-/** What may go wrong, each as often as it stands here. */
+/** The faults; a fault that is listed twice is chosen twice as often. */
 export const FAULTS: readonly (readonly [FaultName, Fault])[] = [
   ['kills', replaced('SIGKILL')],
   ['kills', replaced('SIGKILL')],
@@ -65,7 +65,7 @@ async function crashed({ database }: Scene): Promise<void> {
   await database.start();
 }
 
-/** As whoever runs replicas does: one that cannot start now, since the machine is too busy, is tried again. */
+/** Starts a replica, and retries if the machine is too busy to start it in time. */
 export async function begin(node: Node): Promise<void> {
   for (let tries = 1; node.replica === undefined; tries++) {
     try {
@@ -91,5 +91,5 @@ const anyOf = (nodes: readonly Node[]): readonly [Node, Replica] => {
   return [node, node.replica as Replica];
 };
 
-/** Sometimes less than a claim lives, which is three heartbeats, sometimes more. */
+/** A duration that is sometimes shorter and sometimes longer than a lease (three heartbeats). */
 const aWhile = (): Promise<void> => pause(Math.random() * 6 * HEARTBEAT_MS);

@@ -17,14 +17,14 @@ import {
 import { tcpProxy } from '../tcp-proxy.ts';
 
 export interface SoakOptions {
-  /** At least so long; longer if by then not every kind of fault has come. */
+  /** The minimum duration; longer until every kind of fault has occurred. */
   readonly ms: number;
   readonly replicas: number;
-  /** Always so many at once, each with a task of its own. */
+  /** The number of concurrent streams, each with its own task. */
   readonly streams: number;
-  /** About so long between two words of a stream. */
+  /** The average pause between two words of a stream. */
   readonly wordMs: number;
-  /** About so long between two faults. */
+  /** The average pause between two faults. */
   readonly faultMs: number;
   readonly onProgress?: (report: SoakReport) => void;
 }
@@ -36,25 +36,29 @@ export interface SoakReport extends Record<FaultName, number> {
   completed: number;
   canceled: number;
   interrupted: number;
-  /** Submissions that were made again under the same message id, since the answer did not come. */
+  /** Submissions that were repeated with the same message id because no response came. */
   repeats: number;
-  /** What was lost, doubled, reordered, unlawful or without its end, in words. Must stay empty. */
+  /**
+   * A sentence for each entry that was lost, repeated, reordered or invalid, and each missing end.
+   * Must stay empty.
+   */
   readonly losses: string[];
 }
 
-/** One line for people: how much was checked, through which faults, and what was lost. */
+/** One line of text: how much was checked, under which faults, and what was lost. */
 export function soakLine({ losses, ...counts }: SoakReport): string {
   const shown = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
   return [...shown, `${losses.length} losses`].join(', ');
 }
 
-/** What is open when the faults are over has to end within this. */
+/** The time in which open tasks must end after the last fault. */
 const END_MS = 180_000;
 
 /**
- * Replicas on one PostgreSQL, each behind a network of its own, with clients that always follow so
- * many tasks, while replicas are killed, stopped, restarted and cut off and the database crashes.
- * Every stream is compared with the log when its task has ended, and the log has no other task.
+ * Replicas on one PostgreSQL, each behind its own proxy, with clients that follow a fixed number of
+ * tasks, while replicas are killed, stopped, restarted and disconnected and the database crashes.
+ * Every stream is compared with the log when its task has ended, and the log must have no other
+ * task.
  */
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const report: SoakReport = {
@@ -95,7 +99,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     };
     nodes.push({ proxy, settings, replica: undefined });
   }
-  // One after the other would do; all at once also tries the migration.
+  // They start concurrently, which also tests the migration of the schema.
   await Promise.all(nodes.map(begin));
 
   const over = new AbortController();
@@ -115,7 +119,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
   const trouble = async (): Promise<void> => {
     const deadline = Date.now() + options.ms;
     for (let dealt = 0; dealt < FAULTS.length || Date.now() < deadline;) {
-      // As from a deck of cards: by chance, and none is missing for long.
+      // Shuffled like a deck of cards: random, but every fault occurs regularly.
       for (const [name, make] of shuffled(FAULTS)) {
         await pause(options.faultMs * (0.5 + Math.random()));
         report[name]++;
@@ -130,12 +134,12 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
   try {
     await trouble();
   } catch (error) {
-    over.abort(error); // a replica cannot be had any more, so nobody waits for one
+    over.abort(error); // no replica can be started any more, so that no client waits for one
     throw error;
   } finally {
     troubled = false;
   }
-  // Everybody is well again; what is open has to end.
+  // All faults are over; every open task must end.
   const late = setTimeout(() => {
     report.losses.push(`some streams did not end within ${END_MS / 1000} s`);
     over.abort(new Error('too late'));
@@ -143,11 +147,11 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
   await clients;
   clearTimeout(late);
   for (const task of await tasksIn(database.url))
-    if (!followed.has(task)) report.losses.push(`task ${task}: made, though nobody was told of it`);
+    if (!followed.has(task)) report.losses.push(`task ${task}: created, but no client got its id`);
   return report;
 }
 
-/** Somebody who submits one task, follows it through everything, and compares it with the log. */
+/** A client that submits one task, follows it despite all faults, and compares it with the log. */
 class Client {
   readonly #alive: () => readonly Replica[];
   readonly #report: SoakReport;
@@ -159,7 +163,7 @@ class Client {
     this.#signal = signal;
   }
 
-  /** Gives the task's id when it has ended. */
+  /** Returns the id of the task when it has ended. */
   async follow(wordMs: number): Promise<string> {
     const words = 5 + Math.floor(Math.random() * 25);
     const agent = Math.random() < 0.5 ? 'again' : 'count';
@@ -169,7 +173,7 @@ class Client {
     const send = (replica: Replica): Promise<string> =>
       replica.submit(agent, `${words} words of ${ms} ms`, messageId);
     const task = await this.#again(send, () => this.#report.repeats++);
-    // Some do not see the answer, and ask somebody else.
+    // Some clients lose the response and retry at another replica.
     if (Math.random() < 0.05) {
       this.#report.repeats++;
       const same = await this.#again(send);
@@ -179,7 +183,8 @@ class Client {
     const seen: Entry[] = [];
     for await (const entry of follow(() => shuffled(this.#alive()), task, this.#signal)) {
       seen.push(entry);
-      // Cancel anywhere; a replica that is down or a task that has ended refuses, which is fine.
+      // Cancel at any replica. One that is down, or a task that has ended, refuses; that is
+      // correct.
       if (entry.seq === cancelAt)
         this.#somebody()
           ?.cancel(task)
@@ -203,7 +208,7 @@ class Client {
     return shuffled(this.#alive())[0];
   }
 
-  /** Until it works, each time with whoever is there. */
+  /** Retries until it succeeds, each time at a replica that is running. */
   async #again<T>(run: (replica: Replica) => Promise<T>, failed?: () => void): Promise<T> {
     for (;;) {
       this.#signal.throwIfAborted();

@@ -9,8 +9,8 @@ interface Sample {
 }
 
 /**
- * The input of an agent and the Run button. The input is JSON if the form of the agent is an object,
- * else text; it starts with the first sample.
+ * The input of an agent and the Run button. The input is JSON if the form of the agent is an
+ * object, else text; it starts with the first sample.
  */
 export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
   const samples = formSamples(agent);

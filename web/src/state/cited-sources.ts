@@ -19,8 +19,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Yields the passages in a tool result: `<source id title section>` elements in its texts, and objects
- * with `id` and `text`. Everything else is skipped.
+ * Yields the passages in a tool result: `<source id title section>` elements in its texts, and
+ * objects with `id` and `text`. Everything else is skipped.
  */
 export function* sourcesIn(value: unknown, depth = 0): Generator<CitedSource, void, undefined> {
   if (depth > MAX_DEPTH) return;
@@ -62,8 +62,8 @@ function* attributesIn(head: string): Generator<readonly [string, string]> {
 }
 
 /**
- * Yields each complete element. `indexOf` keeps this linear: for many opening tags without a closing
- * one, a regular expression would search to the end of the text from each of them.
+ * Yields each complete element. `indexOf` keeps this linear: for many opening tags without a
+ * closing one, a regular expression would search to the end of the text from each of them.
  */
 function* pairs(text: string): Generator<{ readonly head: string; readonly body: string }> {
   for (let from = text.indexOf(OPEN); from !== -1;) {

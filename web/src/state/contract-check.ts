@@ -30,8 +30,8 @@ export class ContractCheck {
   #closed = false;
 
   /**
-   * `old`: the task had ended before the page connected. The server may have pruned its deltas, so a
-   * gap in the ids breaks no rule.
+   * `old`: the task had ended before the page connected. The server may have pruned its deltas, so
+   * a gap in the ids breaks no rule.
    */
   take(entry: Entry, old: boolean): void {
     this.#first ??= entry.type;

@@ -17,7 +17,8 @@ export function readFrame({ data }: Frame): FrameFacts {
   if (type === 'control_request') return readRequest(data);
   if (type === 'control_response') return readResponse(data);
   if (type === 'control_cancel_request') return { kind: 'cancel', ...idOf(data), label: 'cancel' };
-  // A message of the CLI or the host that is not part of the control protocol, e.g. a decision about a call.
+  // A message of the CLI or the host that is not part of the control protocol, e.g. a decision
+  // about a call.
   const name = type === 'system' ? asString(data['subtype']) : type;
   return { kind: 'other', label: name.replaceAll('_', ' ') || 'frame' };
 }

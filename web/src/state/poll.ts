@@ -6,8 +6,9 @@ export interface Poll {
 }
 
 /**
- * Calls `request` every `everyMs` while the page is visible, and waits for one call before the next.
- * Overlapping calls would add load to a slow server, and an old response could replace a newer one.
+ * Calls `request` every `everyMs` while the page is visible, and waits for one call before the
+ * next. Overlapping calls would add load to a slow server, and an old response could replace a
+ * newer one.
  */
 export function pollInterval(
   request: () => Promise<void>,

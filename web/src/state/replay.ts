@@ -14,8 +14,8 @@ export const nearestSpeed = (requested: number): Speed =>
   );
 
 /**
- * Returns the time of each entry in a replay at 1x: as recorded, but with long pauses shortened, and
- * never backwards, because the clock of the server may have been set back.
+ * Returns the time of each entry in a replay at 1x: as recorded, but with long pauses shortened,
+ * and never backwards, because the clock of the server may have been set back.
  */
 export function schedule(entries: readonly Entry[]): readonly number[] {
   let at = 0;

@@ -44,8 +44,8 @@ export interface Bar {
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
 /**
- * What the page shows of a task: a fold of its entries without side effects. An entry costs O(1), and
- * O(open calls) where it opens or closes a bar.
+ * What the page shows of a task: a fold of its entries without side effects. An entry costs O(1),
+ * and O(open calls) where it opens or closes a bar.
  */
 export class TaskView {
   readonly contract: ContractCheck = new ContractCheck();

@@ -37,8 +37,8 @@ export function ArtifactCard({
 }
 
 /**
- * The path of a file that this server stores and the part only names. Every other address is ignored:
- * an agent could otherwise send the user to a foreign site with a download link.
+ * The path of a file that this server stores and the part only names. Every other address is
+ * ignored: an agent could otherwise send the user to a foreign site with a download link.
  */
 function blobPath(part: Part): string | undefined {
   if (!('data' in part) || !isObject(part.data) || part.data['type'] !== 'artifact')

@@ -59,7 +59,8 @@ function Card({
       setSent(true);
       await sendAnswer(task, { id: request.id, action, ...content });
     } catch (reason) {
-      // Another person, or another tab, answered first. The card disappears, so the page reports it.
+      // Another person, or another tab, answered first. The card disappears, so the page reports
+      // it.
       if (reason instanceof Refused && reason.code === 'conflict')
         return onError(new Error(`Already answered; your answer was not used. ${reason.message}`));
       setSent(false);

@@ -20,8 +20,8 @@ interface Props {
 
 /**
  * Both lanes, top to bottom in the order of the log. Only the visible rows are in the document, so
- * that a task of 10,000 events scrolls smoothly. The timeline follows the newest row while that one is
- * visible. Arrow keys move, Enter opens a row.
+ * that a task of 10,000 events scrolls smoothly. The timeline follows the newest row while that one
+ * is visible. Arrow keys move, Enter opens a row.
  */
 export function Timeline({ view, now, onPick }: Props): VNode {
   const scroller = useRef<HTMLDivElement>(null);
@@ -162,7 +162,9 @@ function Row({
   );
 }
 
-/** The text of a row in each lane. A call is in both: the tool in one, the arguments in the other. */
+/**
+ * The text of a row in each lane. A call is in both: the tool in one, the arguments in the other.
+ */
 function lanesOf(row: TimelineRow): readonly [string, string] {
   const label = rowLabel(row);
   if (row.kind === 'control') return ['', label];

@@ -12,8 +12,8 @@ const MAX_DEPTH = 6;
 const SHORT_CHARS = 30;
 
 /**
- * Structured data in readable form: sections, tables, charts. A string that is the id of a passage of
- * a tool result becomes a button that opens the passage.
+ * Structured data in readable form: sections, tables, charts. A string that is the id of a passage
+ * of a tool result becomes a button that opens the passage.
  */
 export function DataView({
   value,

@@ -2,7 +2,8 @@ import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
 /**
- * A modal dialog. The browser keeps the focus inside, closes it on Escape and then restores the focus.
+ * A modal dialog. The browser keeps the focus inside, closes it on Escape and then restores the
+ * focus.
  */
 export function Dialog({
   title,

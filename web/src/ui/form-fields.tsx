@@ -18,8 +18,8 @@ export interface Field {
 export type Draft = Readonly<Record<string, string | boolean>>;
 
 /**
- * The fields of a schema whose properties are all simple; undefined for any other schema, whose data is
- * edited as JSON.
+ * The fields of a schema whose properties are all simple; undefined for any other schema, whose
+ * data is edited as JSON.
  */
 export function schemaFields(schema: JsonObject | undefined): readonly Field[] | undefined {
   if (schema?.['type'] !== 'object' || !isObject(schema['properties'])) return undefined;
@@ -62,7 +62,9 @@ export function draftOf(fields: readonly Field[], schema: JsonObject, data: unkn
   );
 }
 
-/** The content of the answer without empty optional fields. Throws if a field is missing or invalid. */
+/**
+ * The content of the answer without empty optional fields. Throws if a field is missing or invalid.
+ */
 export function formContent(fields: readonly Field[], draft: Draft): JsonObject {
   const content: Record<string, unknown> = {};
   for (const { name, label, kind, isInteger, required } of fields) {

@@ -1,9 +1,9 @@
 import { lexer, type Token } from 'marked';
 
 /**
- * Limits for text of a model. The regular expressions of the parser take quadratic time on some texts,
- * and it recurses once per level of nesting. So a text is parsed in slices, and a slice that is too
- * long, nested too deeply, or beyond the time budget is shown unparsed.
+ * Limits for text of a model. The regular expressions of the parser take quadratic time on some
+ * texts, and it recurses once per level of nesting. So a text is parsed in slices, and a slice that
+ * is too long, nested too deeply, or beyond the time budget is shown unparsed.
  */
 const SLICE_CHARS = 16_000;
 const MAX_DEPTH = 32;
@@ -66,8 +66,8 @@ function depthOf(line: string): number {
 }
 
 /**
- * Splits at blank lines outside of code. A list, a table or a block of code stays in one slice unless
- * it is longer than a slice.
+ * Splits at blank lines outside of code. A list, a table or a block of code stays in one slice
+ * unless it is longer than a slice.
  */
 function split(text: string): readonly string[] {
   if (text.length <= SLICE_CHARS) return [text];

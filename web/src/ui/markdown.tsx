@@ -5,12 +5,13 @@ import { MarkdownSlices, type Slice } from './markdown-slices.ts';
 
 /**
  * Markdown as elements, never as HTML: a tag in the text of a model is shown as text. Links lead to
- * web and mail addresses only. Images are shown as text, because loading one would report the user's
- * address, and whatever the model put into the URL, to its host.
+ * web and mail addresses only. Images are shown as text, because loading one would report the
+ * user's address, and whatever the model put into the URL, to its host.
  */
 export function Markdown({ text }: { readonly text: string }): VNode {
   const [slices] = useState(() => new MarkdownSlices());
-  // Preact skips nodes that are identical, so that in a long conversation only the growing block costs.
+  // Preact skips nodes that are identical, so that in a long conversation only the growing block
+  // costs.
   return useMemo(
     () => (
       <div class="markdown">
