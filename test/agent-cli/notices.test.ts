@@ -59,10 +59,10 @@ test('read_file gives the host what is inside the working directories, and no mo
     response: { contents: Buffer.from('a long').toString('base64'), truncated: true },
   });
   for (const [path, error] of [
-    ['../secret.txt', 'outside the working directories'],
-    ['link.txt', 'outside the working directories'],
-    ['folder', 'is not a file'],
-    ['nothing.txt', 'cannot be read'],
+    ['../secret.txt', 'outside of the working directories'],
+    ['link.txt', 'outside of the working directories'],
+    ['folder', 'expected a regular file, not a folder'],
+    ['nothing.txt', 'cannot read'],
   ] as const) {
     const answer = await read(path);
     expect(answer).toMatchObject({ subtype: 'error', error: expect.stringContaining(error) });

@@ -96,7 +96,7 @@ test.each([
 });
 
 test.each([
-  [['--max-turns', 'many'], '--max-turns must be a whole number'],
+  [['--max-turns', 'many'], 'invalid --max-turns "many": expected a whole number'],
   [['--permission-mode=bogus'], 'invalid --permission-mode "bogus": expected default'],
   [['--json-schema', '{'], 'invalid --json-schema "{": expected a JSON object'],
   [['--mcp-config', '{"mcpServers":'], 'invalid --mcp-config: expected a JSON object'],
@@ -279,7 +279,7 @@ test('end of input before the host has answered a call ends the turn; the call s
     return undefined;
   });
   host.prompt('go');
-  const errors = [expect.stringContaining('resume the session to go on')];
+  const errors = [expect.stringContaining('resume the session to continue')];
   expect(await host.result()).toMatchObject({ subtype: 'error_during_execution', errors });
   expect(await host.end()).toBe(1);
   expect(JSON.stringify(host.seen)).not.toContain('tool_result');

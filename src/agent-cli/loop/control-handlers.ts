@@ -8,28 +8,29 @@ import { applyUpdate, type PolicyUpdate } from '../permissions/permission-policy
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
+import { serverNotFound } from '../tools/mcp/mcp-servers.ts';
 import { CAPABILITIES, userLine } from '../turn/sdk-messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
-/** What the requests of a host need beyond the session: the one who runs turns. */
+/** The parts of the agent loop that control requests use. */
 export interface LoopControls {
   readonly session: CliSession;
   readonly version: string;
-  /** Stops the running turn at once; with `cancelQueued` what waits is dropped too. */
+  /** Interrupts the running turn; with `cancelQueued` also drops the queued prompts. */
   interrupt(options: { readonly cancelQueued: boolean }): {
     readonly stillQueued: string[];
     readonly cancelled: string[];
   };
   cancelPrompt(uuid: string): boolean;
   chooseModel(name: string | undefined): Promise<ChosenModel>;
-  /** Says goodbye and ends the process with code 0. */
+  /** Fires the SessionEnd hooks and ends the process with code 0. */
   endSession(): void;
   started(source: 'startup' | 'resume'): void;
 }
 
 type Handler = (
   request: ControlRequest,
-  conductor: LoopControls,
+  loop: LoopControls,
 ) => ControlResponse | Promise<ControlResponse>;
 
 const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
@@ -44,29 +45,29 @@ const no = (error: string, errorCode?: string): ControlResponse => ({
 });
 
 /**
- * Answers a request of the host. What can be answered at once is, so that an interrupt's receipt is
- * on the wire before anything that the interrupt causes.
+ * Handles a control request of the host. A handler returns its response synchronously if it can, so
+ * that the response to an interrupt is written before anything that the interrupt causes.
  */
 export function serveControl(
   request: ControlRequest,
-  conductor: LoopControls,
+  loop: LoopControls,
 ): ControlResponse | Promise<ControlResponse> {
   const handler = Object.hasOwn(HANDLERS, request.subtype) ? HANDLERS[request.subtype] : undefined;
   if (!handler) {
     return no(`Unsupported control request subtype: ${request.subtype}`, 'unsupported_request');
   }
-  return handler(request, conductor);
+  return handler(request, loop);
 }
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   initialize,
-  interrupt: (request, conductor) => {
+  interrupt: (request, loop) => {
     const cancelQueued = request['cancel_queued'] === true;
-    const { stillQueued, cancelled } = conductor.interrupt({ cancelQueued });
+    const { stillQueued, cancelled } = loop.interrupt({ cancelQueued });
     return ok({ still_queued: stillQueued, ...(cancelQueued && { cancelled }) });
   },
-  cancel_async_message: ({ message_uuid }, conductor) =>
-    ok({ cancelled: conductor.cancelPrompt(asString(message_uuid)) }),
+  cancel_async_message: ({ message_uuid }, loop) =>
+    ok({ cancelled: loop.cancelPrompt(asString(message_uuid)) }),
   set_permission_mode: setPermissionMode,
   set_model: setModel,
   set_max_thinking_tokens: ({ max_thinking_tokens }, { session }) => {
@@ -89,7 +90,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     return ok();
   },
   mcp_message: ({ server_name, message }, { session }) => {
-    if (!isObject(message)) return no('mcp_message needs a message');
+    if (!isObject(message)) return no('the host sent mcp_message without a message');
     session.servers.receive(asString(server_name), message);
     return ok();
   },
@@ -111,13 +112,15 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
-    if (!session.servers.has(asString(serverName)))
-      return no(`Server not found: ${asString(serverName)}`);
+    if (!session.servers.has(asString(serverName))) return no(serverNotFound(asString(serverName)));
     if (mode !== 'auto') return ok();
-    return ok({ warning: 'auto is not supported: what no rule allows is asked, as by default' });
+    return ok({
+      warning:
+        'mode "auto" is not supported; mode "default" is used, which asks before each call that no rule allows',
+    });
   },
   get_hooks_listing: (_, { session }) => ok(session.hooks.listing),
-  // There are none to load, and a host that asks for them all the same is told so.
+  // This CLI has no skills, plugins and styles to load: the lists are empty.
   reload_skills: () => ok({ skills: [] }),
   reload_plugins: () => ok({ commands: [], agents: [], plugins: [], mcpServers: [] }),
   reload_output_styles: () => ok({ output_styles: ['default'] }),
@@ -125,22 +128,22 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   stop_task: () => ok({}),
   background_tasks: () => ok({}),
   set_has_subscribers: () => ok(),
-  end_session: (_, conductor) => {
-    conductor.endSession();
+  end_session: (_, loop) => {
+    loop.endSession();
     return ok();
   },
 };
 
-function initialize(request: ControlRequest, conductor: LoopControls): ControlResponse {
-  const { session, version } = conductor;
-  // The prompt may be in the pipe already: after a refusal no turn runs.
+function initialize(request: ControlRequest, loop: LoopControls): ControlResponse {
+  const { session, version } = loop;
+  // The prompt may be in the pipe already. After an error response no turn must run.
   session.refusal = session.hooks.refusal(request['hooks']);
   if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
   session.announce(
     ...ignoredFields(request).map((name) => `${name} is not supported and was ignored`),
     ...session.hooks
       .uncalled(request['hooks'])
-      .map((event) => `hooks on ${event} are never called by this CLI`),
+      .map((event) => `hooks on ${event} are not supported and never called`),
   );
   const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
   if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
@@ -154,8 +157,8 @@ function initialize(request: ControlRequest, conductor: LoopControls): ControlRe
     if (manifest) parked[name] = 'parked';
     session.servers.add(name, { type: 'sdk', name, ...asObject(configs[name]) }, manifest);
   }
-  conductor.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
-  // A host that connects again finds the questions that still wait for it beside the answer.
+  loop.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
+  // A host that reconnects gets the permission requests that are still open with the response.
   const waiting = {
     pending_permission_requests: session.lane.pending('can_use_tool'),
     pending_user_dialog_requests: [],
@@ -201,21 +204,18 @@ function setPermissionMode({ mode }: ControlRequest, { session }: LoopControls):
       'invalid_mode',
     );
   }
-  // The answer first, then the status line.
+  // In a microtask, so that the response is written before the status line.
   queueMicrotask(() => session.setPolicy({ ...session.choices.policy, mode }));
   return ok({ mode });
 }
 
-async function setModel(
-  { model }: ControlRequest,
-  conductor: LoopControls,
-): Promise<ControlResponse> {
-  const { session } = conductor;
+async function setModel({ model }: ControlRequest, loop: LoopControls): Promise<ControlResponse> {
+  const { session } = loop;
   const name = typeof model === 'string' && model !== 'default' ? model : undefined;
-  const chosen = await conductor.chooseModel(name);
+  const chosen = await loop.chooseModel(name);
   session.choices.model = chosen;
-  const said = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
-  session.emit(userLine([{ type: 'text', text: said }], { isReplay: true }));
+  const text = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
+  session.emit(userLine([{ type: 'text', text }], { isReplay: true }));
   return ok({ model: chosen.model.name });
 }
 
@@ -228,7 +228,7 @@ async function mcpCall(
   if (!tool || tool.server?.source === 'sdk') {
     throw new DuolaneError(
       'not_found',
-      `No such tool on a server that this process dials: ${name}`,
+      `tool "${name}" not found; it must belong to an MCP server outside of the host`,
     );
   }
   const { timeout_ms: limit } = request;
@@ -238,11 +238,11 @@ async function mcpCall(
   return ok({ content: blocksOf(content), ...(isError && { isError }) });
 }
 
-/** What may change in a running session: the effort, and further permission rules. */
+/** Handles `apply_flag_settings`: changes the effort and adds permission rules. */
 function applySettings({ settings }: ControlRequest, { session }: LoopControls): ControlResponse {
   const { effortLevel, sandbox } = asObject(settings);
   if (sandbox !== undefined)
-    return no('The sandbox cannot be changed while the session runs: start it with --settings');
+    return no('cannot change the sandbox: the session is running; start a new one with --settings');
   const { ignored, updates, refused } = changesOf(asObject(settings));
   if (refused !== undefined) return no(refused, 'unsupported_request');
   if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
@@ -251,14 +251,14 @@ function applySettings({ settings }: ControlRequest, { session }: LoopControls):
   return ok();
 }
 
-/** What `apply_flag_settings` may not change, or changes without effect. */
+/** The policy updates of new settings, the settings without effect, and why they are refused. */
 function changesOf(settings: JsonObject): {
   readonly ignored: readonly string[];
   readonly updates: readonly PolicyUpdate[];
   readonly refused?: string;
 } {
   try {
-    const others = { ...settings, effortLevel: undefined }; // in force, though not as a setting
+    const others = { ...settings, effortLevel: undefined }; // `applySettings` handles it
     const names = ignoredSettings(others, 'apply_flag_settings', { rulesOnly: true });
     const permissions = permissionsIn(settings);
     const updates = (['allow', 'deny', 'ask'] as const).map((behavior) => ({
@@ -299,7 +299,7 @@ function permissionsOf({ policy }: CliSession): JsonObject {
   };
 }
 
-/** An estimate, at four characters a token: open models do not tell. */
+/** An estimate with four characters per token: many models do not report their context usage. */
 function contextUsage(session: CliSession): JsonObject {
   const estimate = (value: unknown): number => Math.ceil(JSON.stringify(value).length / 4);
   const specs = session.tools().map(({ spec }) => spec);

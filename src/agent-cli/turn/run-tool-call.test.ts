@@ -150,7 +150,9 @@ test('a tool that throws, an unknown tool and invalid arguments each give a fail
     bad,
     tool(async () => success('never')),
   );
-  expect(malformed?.result).toMatchObject({ content: expect.stringContaining('no JSON object') });
+  expect(malformed?.result).toMatchObject({
+    content: expect.stringContaining('expected a JSON object'),
+  });
 });
 
 test('a permission request to a host that closed the input is denied', async () => {
@@ -190,6 +192,6 @@ test('an invalid response to a permission request is a denial', async () => {
   });
   expect((await ended)?.result).toMatchObject({
     is_error: true,
-    content: expect.stringContaining('not understood'),
+    content: expect.stringContaining('is invalid'),
   });
 });
