@@ -91,7 +91,7 @@ export class AgentLoop implements LoopControls {
         clientInfo: { name: 'duolane-agent', version: VERSION },
         onRequest: async (server, method, params, signal) => {
           const { answerServer } = await import('./mcp-client-requests.ts');
-          const able = { lane, cwd, model: () => this.session.choices.model };
+          const able = { lane, cwd, model: () => this.session.parts.choices.model };
           const answer = (): Promise<JsonObject> =>
             answerServer(able, server, method, params, signal);
           return method === 'elicitation/create' ? this.session.waiting(answer) : answer();
@@ -133,7 +133,7 @@ export class AgentLoop implements LoopControls {
       flags,
       settings,
       choices,
-      conversation: historyFrom(stored.entries),
+      history: historyFrom(stored.entries),
       transcript,
       lane,
       hooks: new HookDispatcher({
@@ -158,7 +158,7 @@ export class AgentLoop implements LoopControls {
       guards: () => closedPaths(options.sandbox, choices.directories),
       write: options.write,
       drained: options.drained,
-      tellState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
+      reportsState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
     });
     this.session.announce(...(options.notices ?? []));
     for (const config of options.mcpConfigs) this.#servers.addAll(config);
@@ -185,7 +185,7 @@ export class AgentLoop implements LoopControls {
       this.#begin([prompt]);
       return;
     }
-    session.queue.add(prompt);
+    session.parts.queue.add(prompt);
     if (prompt.priority === 'now') {
       this.#turn.controller.abort(new TurnInterrupted('now', 'interrupted by an urgent message'));
     }
@@ -212,7 +212,7 @@ export class AgentLoop implements LoopControls {
 
   /** Ends the session because the process must exit; the turn and the hooks get a grace period. */
   async terminate(why: string): Promise<void> {
-    this.session.queue.cancelAll();
+    this.session.parts.queue.cancelAll();
     this.#turn?.controller.abort(new TurnInterrupted('end', why));
     await this.#fireSessionEnd();
     this.endInput();
@@ -224,14 +224,14 @@ export class AgentLoop implements LoopControls {
     readonly stillQueued: string[];
     readonly cancelled: string[];
   } {
-    const dropped = cancelQueued ? this.session.queue.cancelAll() : [];
+    const dropped = cancelQueued ? this.session.parts.queue.cancelAll() : [];
     this.#lifecycle(dropped, 'cancelled');
     this.#turn?.controller.abort(new TurnInterrupted('user', 'interrupted by the user'));
-    return { stillQueued: this.session.queue.uuids, cancelled: idsOf(dropped) };
+    return { stillQueued: this.session.parts.queue.uuids, cancelled: idsOf(dropped) };
   }
 
   cancelPrompt(uuid: string): boolean {
-    const cancelled = this.session.queue.cancel(uuid);
+    const cancelled = this.session.parts.queue.cancel(uuid);
     if (cancelled)
       this.session.emit({ type: 'command_lifecycle', command_uuid: uuid, state: 'cancelled' });
     return cancelled;
@@ -247,11 +247,11 @@ export class AgentLoop implements LoopControls {
     this.#started = true;
     const options = { signal: this.#ended.signal, toolUseId: '', subject: source };
     // The dispatcher reports failures of hooks; the session starts anyway.
-    void this.session.hooks.fire('SessionStart', { source }, options).catch(() => {});
+    void this.session.parts.hooks.fire('SessionStart', { source }, options).catch(() => {});
   }
 
   endSession(): void {
-    this.session.queue.cancelAll();
+    this.session.parts.queue.cancelAll();
     this.#turn?.controller.abort(new TurnInterrupted('end', 'the host ended the session'));
     // In a later microtask, so that the response to this request is written first.
     Promise.resolve()
@@ -269,7 +269,7 @@ export class AgentLoop implements LoopControls {
     this.#sessionEndFired = true;
     const options = { signal: AbortSignal.timeout(EXIT_GRACE_MS), toolUseId: '', subject: 'other' };
     // The dispatcher reports failures of hooks; the session ends anyway.
-    await this.session.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
+    await this.session.parts.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
   }
 
   #begin(prompts: Prompt[]): void {
@@ -287,7 +287,7 @@ export class AgentLoop implements LoopControls {
     this.#failed = result['is_error'] === true;
     this.#lifecycle(turn.prompts, turn.interrupted ? 'cancelled' : 'completed');
     this.#turn = undefined;
-    const next = session.queue.take();
+    const next = session.parts.queue.take();
     if (next.length > 0) {
       this.#begin(next);
       return;
@@ -298,12 +298,12 @@ export class AgentLoop implements LoopControls {
 
   async #end(): Promise<void> {
     // A host that has closed stdin still reads stdout: it gets the event and cannot respond.
-    if (!this.#sessionEndFired) this.session.hooks.notify('SessionEnd', { reason: 'other' });
+    if (!this.#sessionEndFired) this.session.parts.hooks.notify('SessionEnd', { reason: 'other' });
     this.#sessionEndFired = true;
     this.#ended.abort(new DuolaneError('closed', 'the session has ended'));
     const closed = await Promise.allSettled([
       this.#servers[Symbol.asyncDispose](),
-      this.session.transcript[Symbol.asyncDispose](),
+      this.session.parts.transcript[Symbol.asyncDispose](),
     ]);
     for (const each of closed)
       if (each.status === 'rejected')

@@ -71,27 +71,27 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   set_permission_mode: setPermissionMode,
   set_model: setModel,
   set_max_thinking_tokens: ({ max_thinking_tokens }, { session }) => {
-    session.choices.thinkingTokens =
+    session.parts.choices.thinkingTokens =
       typeof max_thinking_tokens === 'number' ? max_thinking_tokens : undefined;
     return ok();
   },
   apply_flag_settings: applySettings,
   get_settings: (_, { session }) => ok(settingsOf(session)),
   list_permission_rules: (_, { session }) => ok({ rules: permissionsOf(session) }),
-  mcp_status: (_, { session }) => ok({ mcpServers: session.servers.describe() }),
+  mcp_status: (_, { session }) => ok({ mcpServers: session.parts.servers.describe() }),
   mcp_set_servers: async ({ servers }, { session }) =>
-    ok(await session.servers.replace(asObject(servers))),
+    ok(await session.parts.servers.replace(asObject(servers))),
   mcp_toggle: async ({ serverName, enabled }, { session }) => {
-    await session.servers.toggle(asString(serverName), enabled === true);
+    await session.parts.servers.toggle(asString(serverName), enabled === true);
     return ok();
   },
   mcp_reconnect: async ({ serverName }, { session }) => {
-    await session.servers.reconnect(asString(serverName));
+    await session.parts.servers.reconnect(asString(serverName));
     return ok();
   },
   mcp_message: ({ server_name, message }, { session }) => {
     if (!isObject(message)) return no('the host sent mcp_message without a message');
-    session.servers.receive(asString(server_name), message);
+    session.parts.servers.receive(asString(server_name), message);
     return ok();
   },
   mcp_call: mcpCall,
@@ -107,19 +107,25 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     }),
   get_binary_version: (_, { version }) => ok({ version }),
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
-  read_file: async (request, { session: { cwd, choices } }) => {
+  read_file: async (request, { session: { parts } }) => {
     const { readFileForHost } = await import('./host-read-file.ts');
-    return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
+    return ok(
+      await readFileForHost(request, {
+        cwd: parts.cwd,
+        directories: parts.choices.directories,
+      }),
+    );
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
-    if (!session.servers.has(asString(serverName))) return no(serverNotFound(asString(serverName)));
+    if (!session.parts.servers.has(asString(serverName)))
+      return no(serverNotFound(asString(serverName)));
     if (mode !== 'auto') return ok();
     return ok({
       warning:
         'mode "auto" is not supported; mode "default" is used, which asks before each call that no rule allows',
     });
   },
-  get_hooks_listing: (_, { session }) => ok(session.hooks.listing),
+  get_hooks_listing: (_, { session }) => ok(session.parts.hooks.listing),
   // This CLI has no skills, plugins and styles to load: the lists are empty.
   reload_skills: () => ok({ skills: [] }),
   reload_plugins: () => ok({ commands: [], agents: [], plugins: [], mcpServers: [] }),
@@ -137,30 +143,30 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 function initialize(request: ControlRequest, loop: LoopControls): ControlResponse {
   const { session, version } = loop;
   // The prompt may be in the pipe already. After an error response no turn must run.
-  session.refusal = session.hooks.refusal(request['hooks']);
+  session.refusal = session.parts.hooks.refusal(request['hooks']);
   if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
   session.announce(
     ...ignoredFields(request).map((name) => `${name} is not supported and was ignored`),
-    ...session.hooks
+    ...session.parts.hooks
       .uncalled(request['hooks'])
       .map((event) => `hooks on ${event} are not supported and never called`),
   );
-  const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
+  const applied = 'hooks' in request ? session.parts.hooks.register(request['hooks']) : 0;
   if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
   takeSystemPrompt(session, request);
   const manifests = asObject(request['sdkMcpServerManifests']);
   const configs = asObject(request['sdkMcpServerConfigs']);
   const parked: Record<string, string> = {};
   for (const name of asStrings(request['sdkMcpServers'])) {
-    if (session.servers.has(name)) continue; // a repeated initialize
+    if (session.parts.servers.has(name)) continue; // a repeated initialize
     const manifest = isObject(manifests[name]) ? manifests[name] : undefined;
     if (manifest) parked[name] = 'parked';
-    session.servers.add(name, { type: 'sdk', name, ...asObject(configs[name]) }, manifest);
+    session.parts.servers.add(name, { type: 'sdk', name, ...asObject(configs[name]) }, manifest);
   }
-  loop.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
+  loop.started(session.parts.flags.resume || session.parts.flags.continue ? 'resume' : 'startup');
   // A host that reconnects gets the permission requests that are still open with the response.
   const waiting = {
-    pending_permission_requests: session.lane.pending('can_use_tool'),
+    pending_permission_requests: session.parts.lane.pending('can_use_tool'),
     pending_user_dialog_requests: [],
   };
   const state = {
@@ -169,10 +175,10 @@ function initialize(request: ControlRequest, loop: LoopControls): ControlRespons
     output_style: 'default',
     available_output_styles: ['default'],
     models: modelsOf(session),
-    account: { apiKeySource: session.choices.model.model.keySource },
+    account: { apiKeySource: session.parts.choices.model.model.keySource },
     pid: process.pid,
     claude_code_version: version,
-    current_permission_mode: session.choices.policy.mode,
+    current_permission_mode: session.parts.choices.policy.mode,
     hook_on_failure_supported: true,
     hooks_applied: applied,
     session_state: session.state,
@@ -182,7 +188,8 @@ function initialize(request: ControlRequest, loop: LoopControls): ControlRespons
   return ok(state, waiting);
 }
 
-function takeSystemPrompt({ choices }: CliSession, request: ControlRequest): void {
+function takeSystemPrompt({ parts }: CliSession, request: ControlRequest): void {
+  const { choices } = parts;
   const { systemPrompt } = request;
   if (Array.isArray(systemPrompt))
     choices.systemPrompt = asStrings(systemPrompt).filter(Boolean).join('\n\n');
@@ -198,14 +205,14 @@ function setPermissionMode({ mode }: ControlRequest, { session }: LoopControls):
       'invalid_mode',
     );
   }
-  if (mode === 'bypassPermissions' && !session.flags.allowBypass) {
+  if (mode === 'bypassPermissions' && !session.parts.flags.allowBypass) {
     return no(
       'Cannot set permission mode: the session was not started with --allow-dangerously-skip-permissions',
       'invalid_mode',
     );
   }
   // In a microtask, so that the response is written before the status line.
-  queueMicrotask(() => session.setPolicy({ ...session.choices.policy, mode }));
+  queueMicrotask(() => session.setPolicy({ ...session.parts.choices.policy, mode }));
   return ok({ mode });
 }
 
@@ -213,7 +220,7 @@ async function setModel({ model }: ControlRequest, loop: LoopControls): Promise<
   const { session } = loop;
   const name = typeof model === 'string' && model !== 'default' ? model : undefined;
   const chosen = await loop.chooseModel(name);
-  session.choices.model = chosen;
+  session.parts.choices.model = chosen;
   const text = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
   session.emit(userLine([{ type: 'text', text }], { isReplay: true }));
   return ok({ model: chosen.model.name });
@@ -224,7 +231,7 @@ async function mcpCall(
   { session }: LoopControls,
 ): Promise<ControlResponse> {
   const name = asString(request['tool']);
-  const tool = session.servers.tools().find(({ spec }) => spec.name === name);
+  const tool = session.parts.servers.tools().find(({ spec }) => spec.name === name);
   if (!tool || tool.server?.source === 'sdk') {
     throw new DuolaneError(
       'not_found',
@@ -245,9 +252,10 @@ function applySettings({ settings }: ControlRequest, { session }: LoopControls):
     return no('cannot change the sandbox: the session is running; start a new one with --settings');
   const { ignored, updates, refused } = changesOf(asObject(settings));
   if (refused !== undefined) return no(refused, 'unsupported_request');
-  if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
+  if (typeof effortLevel === 'string') session.parts.choices.effort = effortLevel;
   session.announce(...ignored);
-  for (const update of updates) session.setPolicy(applyUpdate(session.choices.policy, update));
+  for (const update of updates)
+    session.setPolicy(applyUpdate(session.parts.choices.policy, update));
   return ok();
 }
 
@@ -272,16 +280,16 @@ function changesOf(settings: JsonObject): {
   }
 }
 
-const modelsOf = ({ choices: { model } }: CliSession): JsonObject[] => [
+const modelsOf = ({ parts: { choices } }: CliSession): JsonObject[] => [
   {
-    value: model.model.name,
-    displayName: model.model.name,
+    value: choices.model.model.name,
+    displayName: choices.model.model.name,
     description: 'The model of this session',
   },
 ];
 
 function settingsOf(session: CliSession): JsonObject {
-  const { choices, settings } = session;
+  const { choices, settings } = session.parts;
   return {
     effective: { ...settings.given, permissions: permissionsOf(session) },
     sources: [{ source: 'flagSettings', settings: settings.given }],
@@ -307,17 +315,22 @@ function contextUsage(session: CliSession): JsonObject {
     {
       id: 'system_prompt',
       name: 'System prompt',
-      tokens: estimate(session.choices.systemPrompt),
+      tokens: estimate(session.parts.choices.systemPrompt),
       kind: 'used',
     },
     { id: 'tools', name: 'Tools', tokens: estimate(specs), kind: 'used' },
     {
       id: 'messages',
       name: 'Messages',
-      tokens: estimate(session.conversation.messages()),
+      tokens: estimate(session.parts.history.messages()),
       kind: 'used',
     },
   ];
   const totalTokens = categories.reduce((sum, { tokens }) => sum + tokens, 0);
-  return { categories, totalTokens, estimated: true, model: session.choices.model.model.name };
+  return {
+    categories,
+    totalTokens,
+    estimated: true,
+    model: session.parts.choices.model.model.name,
+  };
 }

@@ -48,7 +48,7 @@ function openSession(argv: readonly string[]) {
       systemPrompt: '',
       effort: undefined,
     },
-    conversation: new History(),
+    history: new History(),
     transcript: new Transcript({ file: '', sessionId: 's', cwd: '/work', persist: false }),
     lane,
     hooks: new HookDispatcher({ lane, base: () => ({}), onFailure: never }),
@@ -63,7 +63,7 @@ function openSession(argv: readonly string[]) {
     guards: () => [],
     write,
     drained: () => Promise.resolve(),
-    tellState: false,
+    reportsState: false,
   });
   return { session, written, lane };
 }

@@ -69,7 +69,7 @@ export async function runToolCall(
     turn.signal.throwIfAborted();
     const permit = await permission(session, turn, { id, name, input, tool });
     if (!permit.ok) return end(id, permit.outcome, permit.meta);
-    await session.transcript.saved();
+    await session.parts.transcript.saved();
     started = true;
     const begun = performance.now();
     const outcome = await executeTool(session, turn, id, tool, permit);
@@ -120,7 +120,7 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
     const facts = tool.facts(call.input);
     return { ok: true, input: call.input, facts, source: 'config', context: [] };
   }
-  const hook = await session.hooks.fire('PreToolUse', hookFields(call), {
+  const hook = await session.parts.hooks.fire('PreToolUse', hookFields(call), {
     signal,
     toolUseId: id,
     subject: name,
@@ -171,7 +171,7 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
       emit({ decision: 'allow', ...(source === 'hook' ? { by: 'hook' } : { by, rule }) });
       return { ok: true, input, facts, source, context };
     }
-    if (denied || session.flags.permissionPromptTool !== 'stdio') {
+    if (denied || session.parts.flags.permissionPromptTool !== 'stdio') {
       const message =
         decision.message ??
         `${name} needs a permission, and this session cannot ask for it: start it with --permission-prompt-tool=stdio.`;
@@ -242,7 +242,7 @@ function emitDecision(session: CliSession, { id, name }: Named, given: DecisionR
     tool_use_id: id,
     decision,
     by,
-    permission_mode: session.choices.policy.mode,
+    permission_mode: session.parts.choices.policy.mode,
     ...(rule && { rule: formatRule(rule) }),
     ...(message !== undefined && { message }),
     ...(changedBy && { changed_by: changedBy, input }),
@@ -313,7 +313,7 @@ function notify(session: CliSession, turn: TurnState, name: string): void {
     message: `Permission is needed to use ${name}`,
     notification_type: 'permission_prompt',
   };
-  void session.hooks
+  void session.parts.hooks
     .fire('Notification', input, {
       signal: turn.signal,
       toolUseId: '',
@@ -379,7 +379,7 @@ async function afterCall(
     ? { error: textOf(outcome), is_interrupt: false }
     : { tool_response: outcome.raw };
   const event = outcome.isError ? 'PostToolUseFailure' : 'PostToolUse';
-  const hook: HookOutcome = await session.hooks.fire(
+  const hook: HookOutcome = await session.parts.hooks.fire(
     event,
     { ...hookFields(call), ...fields, duration_ms },
     options,

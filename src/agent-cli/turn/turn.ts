@@ -27,7 +27,7 @@ export async function runTurn(session: CliSession, turn: TurnState): Promise<Jso
   let ending: TurnEnding;
   try {
     ending = await runTurnSteps(session, turn);
-    await session.transcript.saved();
+    await session.parts.transcript.saved();
   } catch (reason) {
     ending = await failed(session, turn, reason);
   }
@@ -64,7 +64,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
     const limit = overLimit(session, turn);
     if (limit) return limit;
     const { answer, batch } = await runModelStep(session, turn);
-    await session.transcript.saved();
+    await session.parts.transcript.saved();
     if (turn.interrupted) return interruptedTools(session, turn);
     if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     if (turn.structured) {
@@ -80,7 +80,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
       return { subtype: 'success', reason: 'hook_stopped', text: '' };
     if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
     if (batch.length > 0) {
-      for (const prompt of session.queue.takeForRunning()) await join(session, turn, prompt);
+      for (const prompt of session.parts.queue.takeForRunning()) await join(session, turn, prompt);
       if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     } else if (session.schema) {
       turn.structuredFailures++;
@@ -114,7 +114,7 @@ async function runModelStep(
   session: CliSession,
   turn: TurnState,
 ): Promise<{ readonly answer: MessageBuilder; readonly batch: readonly Block[] }> {
-  await raceAbort(session.servers.ready(), turn.signal);
+  await raceAbort(session.parts.servers.ready(), turn.signal);
   const tools = new Map(session.tools().map((tool) => [tool.spec.name, tool]));
   const schedule = new Schedule();
   const ends: { readonly call: Block; readonly end: CallEnd }[] = [];
@@ -160,8 +160,8 @@ function recordToolResult(
   const extra = { tool_use_result: raw, tool_result_meta: [meta] };
   const uuid = session.emit(userLine([result], extra));
   turn.userLines++;
-  session.conversation.addResult(result);
-  session.transcript.append('user', { role: 'user', content: [result] }, uuid);
+  session.parts.history.addResult(result);
+  session.parts.transcript.append('user', { role: 'user', content: [result] }, uuid);
   for (const text of context) addContext(session, text);
   if (call['name'] !== STRUCTURED_OUTPUT) return;
   if (result['is_error'] === true) {
@@ -173,8 +173,8 @@ function recordToolResult(
 /** Something for the model that no user said. */
 function addContext(session: CliSession, text: string): void {
   const content = [{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }];
-  session.conversation.addUser(content);
-  session.transcript.append('user', { role: 'user', content });
+  session.parts.history.addUser(content);
+  session.parts.transcript.append('user', { role: 'user', content });
 }
 
 async function afterBatch(
@@ -189,7 +189,7 @@ async function afterBatch(
     tool_response: end.result['content'],
   }));
   const options = { signal: turn.signal, toolUseId: `hook-${randomUUID()}` };
-  const hook = await session.hooks.fire('PostToolBatch', { tool_calls }, options);
+  const hook = await session.parts.hooks.fire('PostToolBatch', { tool_calls }, options);
   turn.stoppedBy ??= hook.stop;
   turn.blockedBy ??= hook.unanswered;
   for (const text of hook.context) addContext(session, text);
@@ -217,7 +217,7 @@ async function submit(
 ): Promise<string | undefined> {
   const prompt = prompts.map(({ content }) => blocksText(content)).join('\n');
   const options = { signal: turn.signal, toolUseId: randomUUID() };
-  const hook = await session.hooks.fire('UserPromptSubmit', { prompt }, options);
+  const hook = await session.parts.hooks.fire('UserPromptSubmit', { prompt }, options);
   turn.blockedBy ??= hook.unanswered;
   if (hook.decision === 'deny') return hook.reason || 'no reason given';
   if (hook.stop !== undefined) return hook.stop;
@@ -228,11 +228,11 @@ async function submit(
 function recordPrompt(session: CliSession, { content, uuid }: Prompt): void {
   const blocks = blocksOf(content);
   const rest = blocks.filter(
-    (block) => block.type !== 'tool_result' || !session.conversation.addResult(block),
+    (block) => block.type !== 'tool_result' || !session.parts.history.addResult(block),
   );
-  if (rest.length > 0) session.conversation.addUser(rest);
-  session.transcript.append('user', { role: 'user', content: blocks }, uuid);
-  if (session.flags.replayUserMessages) {
+  if (rest.length > 0) session.parts.history.addUser(rest);
+  session.parts.transcript.append('user', { role: 'user', content: blocks }, uuid);
+  if (session.parts.flags.replayUserMessages) {
     session.emit(userLine(blocks, { isReplay: true }), uuid);
   }
 }
@@ -249,7 +249,7 @@ async function finishOpenCalls(session: CliSession, turn: TurnState): Promise<vo
       .filter((block) => block['type'] === 'tool_result')
       .map((block) => asString(block['tool_use_id'])),
   );
-  const open = session.conversation
+  const open = session.parts.history
     .openCalls()
     .filter((call) => !answered.has(asString(call['id'])));
   if (open.length === 0) return;
@@ -267,7 +267,7 @@ async function stopHook(
   active: boolean,
 ): Promise<string | undefined> {
   const input = { stop_hook_active: active, last_assistant_message: turn.lastText };
-  const hook = await session.hooks.fire('Stop', input, {
+  const hook = await session.parts.hooks.fire('Stop', input, {
     signal: turn.signal,
     toolUseId: randomUUID(),
   });
@@ -278,7 +278,7 @@ async function stopHook(
 
 /** The ending of the turn, if `--max-turns` or `--max-budget-usd` is reached. */
 function overLimit(session: CliSession, turn: TurnState): TurnEnding | undefined {
-  const { maxTurns, maxBudgetUsd } = session.flags;
+  const { maxTurns, maxBudgetUsd } = session.parts.flags;
   if (maxTurns !== undefined && turn.steps >= maxTurns) {
     const errors = [`Reached maximum number of turns (${maxTurns})`];
     return { subtype: 'error_max_turns', reason: 'max_turns', errors };
@@ -323,7 +323,7 @@ async function failed(session: CliSession, turn: TurnState, reason: unknown): Pr
       errors: [interrupted.message],
     };
   }
-  const saved = await session.transcript
+  const saved = await session.parts.transcript
     .saved()
     .catch((error: unknown) => DuolaneError.from(error));
   if (saved) {
