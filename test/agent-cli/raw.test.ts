@@ -620,3 +620,19 @@ test('a request with a number as its id is answered under that number', async ()
 testIf(noWindows, 'the built command can be started by its path', () => {
   expect(statSync(AGENT).mode & 0o111).toBe(0o111);
 });
+
+test('a message has one uuid on the message lane and in the transcript', async () => {
+  await using ws = await Workspace.open();
+  const model = await ws.script([{ text: 'hello' }]);
+  await using host = new RawHost(ws, [
+    ...['--model', model, '--replay-user-messages', '--session-mirror'],
+  ]);
+  host.prompt('go'); // without a uuid, so that the CLI creates one
+  await host.result();
+  const mirrored = host.seen
+    .filter(({ type }) => type === 'transcript_mirror')
+    .flatMap(({ entries }) => entries as JsonObject[]);
+  const sent = host.seen.filter(({ type }) => type === 'user' || type === 'assistant');
+  expect(sent.map(({ type }) => type)).toEqual(['user', 'assistant']);
+  expect(mirrored.map(({ uuid }) => uuid)).toEqual(sent.map(({ uuid }) => uuid));
+});

@@ -5,7 +5,7 @@ import type { AgentFlags } from '../command-line/flags.ts';
 import type { HookDispatcher } from '../permissions/hook-dispatcher.ts';
 import type { ControlLink } from './control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
-import { NO_USAGE, type TokenUsage } from '../models/types.ts';
+import { type Block, NO_USAGE, type TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import type { PromptQueue } from './prompt-queue.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
@@ -32,6 +32,11 @@ export interface Totals {
   costUsd: number;
   apiMs: number;
   results: number;
+}
+
+export interface RecordOptions {
+  readonly toHost?: JsonObject | undefined;
+  readonly uuid?: string | undefined;
 }
 
 /** Everything that a session is made of. */
@@ -104,6 +109,25 @@ export class CliSession {
   /** Writes a message to the host, with the fields that all messages have; returns its uuid. */
   emit(message: JsonObject, uuid: string = randomUUID()): string {
     this.parts.write({ ...message, uuid, session_id: this.parts.id });
+    return uuid;
+  }
+
+  /**
+   * Records a user message under one uuid, which it returns: writes the line `toHost` to the host, if
+   * given, then adds the message to the history and to the transcript. A tool result goes to its
+   * call; one without an open call is passed to the model as it is.
+   *
+   * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the transcript
+   * before the message is final.
+   */
+  record(content: readonly Block[], { toHost, uuid = randomUUID() }: RecordOptions = {}): string {
+    const { history, transcript } = this.parts;
+    if (toHost) this.emit(toHost, uuid);
+    const rest = content.filter(
+      (block) => block.type !== 'tool_result' || !history.addResult(block),
+    );
+    if (rest.length > 0) history.addUser(rest);
+    transcript.append('user', { role: 'user', content }, uuid);
     return uuid;
   }
 

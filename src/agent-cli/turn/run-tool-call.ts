@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
 import { MALFORMED_INPUT } from './message-builder.ts';
 import { askHost } from './ask-host.ts';
 import type { HookOutcome } from '../permissions/hook-dispatcher.ts';
 import type { Block } from '../models/types.ts';
 import { type Decision, evaluatePolicy } from '../permissions/permission-policy.ts';
-import { asObject, asString } from '../../json.ts';
+import { asObject, asString, type JsonObject, omitUndefined } from '../../json.ts';
 import { formatRule, type PermissionRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
@@ -55,13 +54,8 @@ export async function runToolCall(
   const input = asObject(call['input']);
   if (!tool) return end(id, failedOutcome(`No such tool available: ${name}`), {});
   if (MALFORMED_INPUT in input) {
-    return end(
-      id,
-      failedOutcome(
-        `invalid arguments of ${name}: expected a JSON object, not ${asString(input[MALFORMED_INPUT])}`,
-      ),
-      {},
-    );
+    const message = `invalid arguments of ${name}: expected a JSON object, not ${asString(input[MALFORMED_INPUT])}`;
+    return end(id, failedOutcome(message), {});
   }
   let started = false;
   const stopAwaiting = tool.server?.source === 'sdk' ? turn.await(id) : undefined;
@@ -243,9 +237,7 @@ function emitDecision(session: CliSession, { id, name }: Named, given: DecisionR
     decision,
     by,
     permission_mode: session.parts.choices.policy.mode,
-    ...(rule && { rule: formatRule(rule) }),
-    ...(message !== undefined && { message }),
-    ...(changedBy && { changed_by: changedBy, input }),
+    ...omitUndefined({ rule: rule && formatRule(rule), message, changed_by: changedBy, input }),
     timestamp: new Date().toISOString(),
   });
 }

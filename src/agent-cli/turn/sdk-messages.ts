@@ -95,10 +95,7 @@ export function recordSyntheticMessage(
   extra: JsonObject = {},
 ): void {
   const content = [{ type: 'text', text }];
-  const message = userLine(content, extra);
-  const uuid = session.emit(message);
-  session.parts.history.addUser(content);
-  session.parts.transcript.append('user', { role: 'user', content }, uuid);
+  session.record(content, { toHost: userLine(content, extra) });
   turn.userLines++;
 }
 

@@ -158,10 +158,8 @@ function recordToolResult(
   { result, raw, meta, context }: CallEnd,
 ): void {
   const extra = { tool_use_result: raw, tool_result_meta: [meta] };
-  const uuid = session.emit(userLine([result], extra));
+  session.record([result], { toHost: userLine([result], extra) });
   turn.userLines++;
-  session.parts.history.addResult(result);
-  session.parts.transcript.append('user', { role: 'user', content: [result] }, uuid);
   for (const text of context) addContext(session, text);
   if (call['name'] !== STRUCTURED_OUTPUT) return;
   if (result['is_error'] === true) {
@@ -170,11 +168,9 @@ function recordToolResult(
   } else turn.structured ??= { value: raw };
 }
 
-/** Something for the model that no user said. */
+/** Adds a text of a hook for the model; the host does not get it as a message. */
 function addContext(session: CliSession, text: string): void {
-  const content = [{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }];
-  session.parts.history.addUser(content);
-  session.parts.transcript.append('user', { role: 'user', content });
+  session.record([{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }]);
 }
 
 async function afterBatch(
@@ -227,14 +223,9 @@ async function submit(
 
 function recordPrompt(session: CliSession, { content, uuid }: Prompt): void {
   const blocks = blocksOf(content);
-  const rest = blocks.filter(
-    (block) => block.type !== 'tool_result' || !session.parts.history.addResult(block),
-  );
-  if (rest.length > 0) session.parts.history.addUser(rest);
-  session.parts.transcript.append('user', { role: 'user', content: blocks }, uuid);
-  if (session.parts.flags.replayUserMessages) {
-    session.emit(userLine(blocks, { isReplay: true }), uuid);
-  }
+  const { replayUserMessages } = session.parts.flags;
+  const toHost = replayUserMessages ? userLine(blocks, { isReplay: true }) : undefined;
+  session.record(blocks, { toHost, uuid });
 }
 
 /**
