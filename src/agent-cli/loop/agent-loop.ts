@@ -318,7 +318,9 @@ export class AgentLoop implements LoopControls {
   }
 }
 
-/** Deny rules for the file tools: what a command in the sandbox must not use, they must not either. */
+/**
+ * Deny rules for the file tools: what a command in the sandbox must not use, they must not either.
+ */
 function closedPaths(
   sandbox: Sandbox | undefined,
   directories: readonly string[],

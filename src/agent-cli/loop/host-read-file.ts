@@ -9,9 +9,9 @@ const DEFAULT_BYTES = 1024 * 1024;
 const MAX_BYTES = 10 * 1024 * 1024;
 
 /**
- * Handles `read_file` of the host: the first `max_bytes` of a file inside the working directories (1
- * MiB by default, at most 10), as text or base64. Throws `unauthorized` if the real path is outside,
- * and `invalid` if it is not a regular file.
+ * Handles `read_file` of the host: the first `max_bytes` of a file inside the working directories
+ * (1 MiB by default, at most 10), as text or base64. Throws `unauthorized` if the real path is
+ * outside, and `invalid` if it is not a regular file.
  */
 export async function readFileForHost(
   request: JsonObject,

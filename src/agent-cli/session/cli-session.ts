@@ -113,12 +113,12 @@ export class CliSession {
   }
 
   /**
-   * Records a user message under one uuid, which it returns: writes the line `toHost` to the host, if
-   * given, then adds the message to the history and to the transcript. A tool result goes to its
+   * Records a user message under one uuid, which it returns: writes the line `toHost` to the host,
+   * if given, then adds the message to the history and to the transcript. A tool result goes to its
    * call; one without an open call is passed to the model as it is.
    *
-   * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the transcript
-   * before the message is final.
+   * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the
+   * transcript before the message is final.
    */
   record(content: readonly Block[], { toHost, uuid = randomUUID() }: RecordOptions = {}): string {
     const { history, transcript } = this.parts;

@@ -16,9 +16,10 @@ const isCall = (block: Block): boolean => block.type === 'tool_use';
 const MISSING = 'The call was interrupted before a result was received.';
 
 /**
- * The messages that the model gets. Blocks of a model message and results of its calls may arrive in
- * any order (a tool may finish before the message does). `messages()` returns them in the order that
- * providers require: the model message, all results in the order of the calls, then user messages.
+ * The messages that the model gets. Blocks of a model message and results of its calls may arrive
+ * in any order (a tool may finish before the message does). `messages()` returns them in the order
+ * that providers require: the model message, all results in the order of the calls, then user
+ * messages.
  */
 export class History {
   readonly #items: Item[] = [];
@@ -26,8 +27,8 @@ export class History {
 
   /**
    * Returns the id of a call: the given one, unless another call has it. Some servers restart their
-   * numbers in each message, or give parallel calls the same id. A permission or a result would then
-   * be assigned to the wrong call.
+   * numbers in each message, or give parallel calls the same id. A permission or a result would
+   * then be assigned to the wrong call.
    */
   nameCall(given: string): string {
     let id = given || `call_${randomUUID()}`;

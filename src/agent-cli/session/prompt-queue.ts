@@ -14,8 +14,8 @@ export interface Prompt {
 const RANK: Readonly<Record<Priority, number>> = { now: 0, next: 1, later: 2 };
 
 /**
- * The queued prompts in the order in which they will run: by priority, then by arrival. Prompts of the
- * same priority become one turn; a prompt without a model call gets its own turn.
+ * The queued prompts in the order in which they will run: by priority, then by arrival. Prompts of
+ * the same priority become one turn; a prompt without a model call gets its own turn.
  */
 export class PromptQueue {
   #waiting: Prompt[] = [];

@@ -77,8 +77,8 @@ function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
   if (facts.outside !== undefined) {
     return [{ type: 'addDirectories', directories: [facts.outside], destination }];
   }
-  // No rule is suggested for an empty command or one with `*`: the rule would be a pattern and cover
-  // more than the approved command. `rm *.log` would allow `rm -rf src a.log`.
+  // No rule is suggested for an empty command or one with `*`: the rule would be a pattern and
+  // cover more than the approved command. `rm *.log` would allow `rm -rf src a.log`.
   const { command } = facts;
   if (command !== undefined && (command.trim() === '' || command.includes('*'))) return [];
   return [

@@ -29,11 +29,12 @@ export function errorName({ code, status }: DuolaneError): string {
  * One model call: streams the message to the host, one `assistant` line per finished block, and
  * passes finished tool calls to `onCall`. Returns the complete message.
  *
- * A failed attempt is withdrawn before the next one: its raw events end with `abandoned_blocks`, and
- * `system/api_retry` has `discard` with the ids of the void lines. An attempt is not repeated once one
- * of its tool calls has started: its finished blocks are the message then. If the model stays
- * overloaded or does not exist, `--fallback-model` replaces it for the rest of the session. Throws the
- * last failure; after an abort, sends the text so far to the host and throws the signal's reason.
+ * A failed attempt is withdrawn before the next one: its raw events end with `abandoned_blocks`,
+ * and `system/api_retry` has `discard` with the ids of the void lines. An attempt is not repeated
+ * once one of its tool calls has started: its finished blocks are the message then. If the model
+ * stays overloaded or does not exist, `--fallback-model` replaces it for the rest of the session.
+ * Throws the last failure; after an abort, sends the text so far to the host and throws the
+ * signal's reason.
  */
 export class ModelStep {
   readonly #session: CliSession;

@@ -40,8 +40,8 @@ const INTERRUPTED =
 
 /**
  * Runs one tool call, from the model's block to its result: PreToolUse hooks, permission, the tool,
- * PostToolUse hooks. Never rejects, and does not wait for a tool that ignores an interrupt. Returns a
- * result in every case but one: if the process ends before the host has responded, it returns
+ * PostToolUse hooks. Never rejects, and does not wait for a tool that ignores an interrupt. Returns
+ * a result in every case but one: if the process ends before the host has responded, it returns
  * undefined, and the call stays open for the process that resumes the session.
  */
 export async function runToolCall(
@@ -224,8 +224,8 @@ interface DecisionRecord {
 }
 
 /**
- * Writes a decision to the message lane before the call runs, so that a server can store it: also for
- * allowed calls, and for calls that end in a crash. Only the host knows which person decided.
+ * Writes a decision to the message lane before the call runs, so that a server can store it: also
+ * for allowed calls, and for calls that end in a crash. Only the host knows which person decided.
  */
 function emitDecision(session: CliSession, { id, name }: Named, given: DecisionRecord): void {
   const { decision, by, rule, message, changedBy, input } = given;

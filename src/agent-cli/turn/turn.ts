@@ -20,8 +20,8 @@ import { raceAbort } from '../../stream/abort.ts';
 const INTERRUPTED = '[Request interrupted by user for tool use]';
 
 /**
- * Runs one turn, from the prompts that start it to its `result` line, which it returns. Never rejects:
- * a failure is an ending of the turn.
+ * Runs one turn, from the prompts that start it to its `result` line, which it returns. Never
+ * rejects: a failure is an ending of the turn.
  */
 export async function runTurn(session: CliSession, turn: TurnState): Promise<JsonObject> {
   let ending: TurnEnding;
@@ -191,7 +191,9 @@ async function afterBatch(
   for (const text of hook.context) addContext(session, text);
 }
 
-/** Adds a prompt to the running turn. Its UserPromptSubmit hooks are called like those of the first. */
+/**
+ * Adds a prompt to the running turn. Its UserPromptSubmit hooks are called like those of the first.
+ */
 async function join(session: CliSession, turn: TurnState, prompt: Prompt): Promise<void> {
   turn.prompts.push(prompt);
   if (prompt.uuid)
@@ -302,7 +304,9 @@ function interruptedTools(session: CliSession, turn: TurnState): TurnEnding {
   return { subtype: 'error_during_execution', reason: 'aborted_tools', errors };
 }
 
-/** The ending of a turn that threw: an interrupt, a transcript that cannot be saved, or the model. */
+/**
+ * The ending of a turn that threw: an interrupt, a transcript that cannot be saved, or the model.
+ */
 async function failed(session: CliSession, turn: TurnState, reason: unknown): Promise<TurnEnding> {
   const { interrupted } = turn;
   if (interrupted) {
