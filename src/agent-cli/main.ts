@@ -52,7 +52,8 @@ async function main(): Promise<void> {
   for (const text of flags.notes) note(text);
   const output = new LineOutput(process.stdout);
   const print = flags.inputFormat === 'text';
-  // The text format prints the model's text while it is streamed, so it always needs partial messages.
+  // The text format prints the model's text while it is streamed, so it always needs partial
+  // messages.
   const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
   const agent = await openAgent({ ...flags, partialMessages }, output).catch((reason: unknown) => {
     if (!(reason instanceof DuolaneError) || reason.code !== 'unsupported') throw reason;
@@ -277,7 +278,8 @@ async function ask(agent: AgentLoop, argument: string | undefined): Promise<void
 }
 
 main().catch((reason: unknown) => {
-  // `exit` destroys stdin, which rejects the iteration over it. That is the normal end of a session.
+  // `exit` destroys stdin, which rejects the iteration over it. That is the normal end of a
+  // session.
   if (process.exitCode !== undefined) return;
   note(
     reason instanceof DuolaneError

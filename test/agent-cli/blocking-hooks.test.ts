@@ -39,20 +39,20 @@ const called = (host: RawHost): boolean =>
 describe.each(['throws', 'times out'] as const)('a blocking hook that %s', (failure) => {
   const why = failure === 'throws' ? 'the policy service is down' : 'timed out after';
 
-  test('on UserPromptSubmit keeps the prompt from the model', async () => {
+  test('on UserPromptSubmit prevents the model call', async () => {
     await using run = await turnWith('UserPromptSubmit', failure);
     expect(run.result).toMatchObject({ subtype: 'error_during_execution', is_error: true });
     expect(String(run.result['errors'])).toContain(why);
     expect(run.host.types()).not.toContain('assistant');
   });
 
-  test('on PreToolUse keeps the call from the tool', async () => {
+  test('on PreToolUse prevents the tool call', async () => {
     await using run = await turnWith('PreToolUse', failure);
     expect(called(run.host)).toBe(false);
     expect(run.result['result']).toContain(why);
   });
 
-  test('on PostToolUse keeps the result from the model and from the reader', async () => {
+  test('on PostToolUse withholds the result from the model and from the host', async () => {
     await using run = await turnWith('PostToolUse', failure);
     expect(called(run.host)).toBe(true);
     expect(run.result['result']).toContain(why);
@@ -84,7 +84,7 @@ test.each(['SessionStart', 'SessionEnd', 'Notification', 'PreCompact', 'Permissi
   },
 );
 
-test('a hook without onFailure that times out is reported, and the turn goes on', async () => {
+test('a hook without onFailure that times out is reported, and the turn continues', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'ran' }])]);
   const hooks = { UserPromptSubmit: [{ hookCallbackIds: ['h'], timeout: 0.05 }] };
@@ -98,7 +98,9 @@ test('a hook without onFailure that times out is reported, and the turn goes on'
   expect(await host.result()).toMatchObject({ result: 'ran' });
 });
 
-/** A turn whose tool, while it runs, gets the host to send a further message, which joins the turn. */
+/**
+ * A turn whose tool, while it runs, gets the host to send a further message, which joins the turn.
+ */
 async function joiningTurn(
   answer: (prompt: string) => JsonObject | undefined,
 ): Promise<{ readonly host: RawHost; readonly result: JsonObject } & AsyncDisposable> {
@@ -132,7 +134,7 @@ async function joiningTurn(
   return { host, result, [Symbol.asyncDispose]: close };
 }
 
-test('a message that joins a running turn is shown to UserPromptSubmit, and kept back if that says so', async () => {
+test('UserPromptSubmit can block a message that joins a running turn', async () => {
   const prompts: string[] = [];
   await using run = await joiningTurn((prompt) => {
     prompts.push(prompt);
@@ -143,7 +145,7 @@ test('a message that joins a running turn is shown to UserPromptSubmit, and kept
   expect(run.result['result']).not.toContain('rockets');
 });
 
-test('a message that joins a running turn is kept back if a blocking UserPromptSubmit hook fails', async () => {
+test('a blocking UserPromptSubmit hook that fails blocks a message that joins a running turn', async () => {
   await using run = await joiningTurn((prompt) => (prompt === 'go' ? {} : undefined));
   expect(run.result).toMatchObject({ subtype: 'error_during_execution', is_error: true });
   expect(String(run.result['errors'])).toContain('the policy service is down');

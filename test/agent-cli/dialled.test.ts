@@ -18,7 +18,7 @@ async function callEcho(ws: Workspace, mcpServers: JsonObject): Promise<RawHost>
   return host;
 }
 
-suite('MCP servers of others, over a network', servers.reason, () => {
+suite('MCP servers of other projects, over a network', servers.reason, () => {
   for (const [type, mode] of [
     ['http', 'streamableHttp'],
     ['sse', 'sse'],
@@ -38,7 +38,7 @@ suite('MCP servers of others, over a network', servers.reason, () => {
     });
 });
 
-test('a server with a bad address is failed with a reason that names it', async () => {
+test('a server with an invalid address fails with an error that names it', async () => {
   await using ws = await Workspace.open();
   await using host = await callEcho(ws, {
     away: { type: 'sse', url: 'http://127.0.0.1:9/sse' },

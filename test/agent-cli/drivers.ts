@@ -36,7 +36,7 @@ const ours: Driver = {
 };
 
 /**
- * Scenarios that must go the same way whoever drives the agent, so that a program for the official
+ * Scenarios that must have the same result with every driver, so that a program for the official
  * SDK runs on our host by another import.
  */
 export function scenarios(topic: string, define: (sdk: AgentSdk) => void): void {

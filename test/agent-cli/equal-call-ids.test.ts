@@ -12,7 +12,7 @@ test.each([
   ['in one answer', [{ tools: ['list', 'delete'] }]],
   ['in two answers', [{ tools: ['list'] }, { tools: ['delete'] }]],
 ])(
-  'two calls to which a model gives one id, %s, are two calls: asked about, made and answered each',
+  'two calls with the same id of the model, %s, are decided, made and answered separately',
   async (_, answers) => {
     await using workspace = await Workspace.open();
     const model = await workspace.script([

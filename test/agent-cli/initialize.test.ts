@@ -17,7 +17,7 @@ const methods = (host: RawHost): unknown[] =>
     .filter(({ subtype }) => subtype === 'mcp_message')
     .map(({ message }) => (message as JsonObject)['method']);
 
-test('a question that still waits is beside the answer of a second initialize', async () => {
+test('the response to a second initialize contains the open permission requests', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([call, { text: 'end: {{last}}' }]);
   await using host = new RawHost(ws, ['--model', model, '--permission-prompt-tool', 'stdio']);
@@ -40,7 +40,7 @@ test('a question that still waits is beside the answer of a second initialize', 
   expect(await host.answered('last')).toMatchObject({ pending_permission_requests: [] });
 });
 
-test('the start of the session is told to hooks once, however often initialize comes', async () => {
+test('SessionStart hooks are called once, however often initialize is sent', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'hi' }])]);
   host.respond('hook_callback', () => ({}));
@@ -55,7 +55,7 @@ test('the start of the session is told to hooks once, however often initialize c
   );
 });
 
-test('tools of a manifest are known at once, and listed again only when they change', async () => {
+test('tools of a manifest are known immediately, and listed again only after a change', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([call, { text: 'end: {{last}}' }, { text: 'second' }]);
   await using host = new RawHost(ws, ['--model', model, '--allowed-tools', 'mcp__calc__*']);
@@ -78,7 +78,7 @@ test('tools of a manifest are known at once, and listed again only when they cha
   });
 });
 
-test('a server that is switched off while its handshake runs stays off', async () => {
+test('a server that is disabled during its handshake stays disabled', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'hi' }])]);
   const isMethod = (frame: JsonObject, method: string): boolean =>
@@ -89,9 +89,9 @@ test('a server that is switched off while its handshake runs stays off', async (
   const { id } = requestOf(asked)['message'] as JsonObject;
   const result = MANIFEST.initializeResult;
   host.answer(asked, { mcp_response: { jsonrpc: '2.0', id, result } });
-  const told = await host.next((frame) => isMethod(frame, 'notifications/initialized'));
+  const initialized = await host.next((frame) => isMethod(frame, 'notifications/initialized'));
   host.request('off', 'mcp_toggle', { serverName: 'calc', enabled: false });
-  host.answer(told, { mcp_response: { jsonrpc: '2.0', result: {}, id: 0 } });
+  host.answer(initialized, { mcp_response: { jsonrpc: '2.0', result: {}, id: 0 } });
   await host.answered('off');
   host.request('status', 'mcp_status');
   expect((await host.answered('status'))['response']).toMatchObject({

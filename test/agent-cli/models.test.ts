@@ -74,7 +74,7 @@ test.each(APIS)(
 );
 
 test.each(APIS)(
-  '%s over HTTP: a 529 and a cut are retried, and half an answer is withdrawn',
+  '%s over HTTP: status 529 and a lost connection are retried, and partial text is withdrawn',
   async (api) => {
     await using run = await open(
       api,
@@ -95,7 +95,7 @@ test.each(APIS)(
   },
 );
 
-test.each(APIS)('%s over HTTP: an interrupt drops the connection', async (api) => {
+test.each(APIS)('%s over HTTP: an interrupt closes the connection', async (api) => {
   await using run = await open(
     api,
     [{ text: 'a b c d e f g h', pieceDelayMs: 500 }],
@@ -128,16 +128,19 @@ test.each([
   expect(run.server.calls[0]?.body).toMatchObject(asked);
 });
 
-test.each(APIS)('%s: without effort and thinking nothing is said of them', async (api) => {
-  await using run = await open(api, [{ text: 'ok' }]);
-  run.host.prompt('go');
-  await run.host.result();
-  const body = run.server.calls[0]?.body as JsonObject;
-  for (const key of ['thinking', 'output_config', 'reasoning_effort'])
-    expect(body).not.toHaveProperty(key);
-});
+test.each(APIS)(
+  '%s: a request without effort and thinking has no members for them',
+  async (api) => {
+    await using run = await open(api, [{ text: 'ok' }]);
+    run.host.prompt('go');
+    await run.host.result();
+    const body = run.server.calls[0]?.body as JsonObject;
+    for (const key of ['thinking', 'output_config', 'reasoning_effort'])
+      expect(body).not.toHaveProperty(key);
+  },
+);
 
-test('a 429 with Retry-After is waited for', async () => {
+test('Retry-After of status 429 is respected', async () => {
   await using run = await open('anthropic', [
     { status: 429, headers: { 'retry-after': '1' } },
     { text: 'ok' },
@@ -150,7 +153,7 @@ test('a 429 with Retry-After is waited for', async () => {
   expect(await run.host.result()).toMatchObject({ result: 'ok' });
 });
 
-test('an address where nobody listens: retried, then an error that says so', async () => {
+test('a refused connection is retried, then reported as an error', async () => {
   await using ws = await Workspace.open(fast);
   const gone = await startModelServer([]);
   await gone[Symbol.asyncDispose]();
@@ -166,14 +169,14 @@ test('an address where nobody listens: retried, then an error that says so', asy
 
 verifies(
   ['S208', 'S209'],
-  'the time to the first token: by a clock that only goes forward, of the first token only, from the message and from the model call',
+  'the time to the first token uses a monotonic clock and counts from the message and from the model call',
   async () => {
     await using ws = await Workspace.open(fast);
     const model = await ws.script([
       { error: { status: 500 } },
       { waitMs: 300, text: 'one two three', delayMs: 200 },
     ]);
-    // The clock on the wall goes back an hour each time that somebody looks at it.
+    // The wall clock goes back an hour on each read.
     const clock = encodeURIComponent('let t = Date.now(); Date.now = () => (t -= 3_600_000);');
     await using host = new RawHost(
       ws,
@@ -230,7 +233,7 @@ suite('ai-provider', provider.reason, () => {
   });
 });
 
-test('a module can be the model, and an AI SDK provider model too', async () => {
+test('a module, or a provider model of the AI SDK, can be the model', async () => {
   await using ws = await Workspace.open();
   await writeFile(
     join(ws.cwd, 'model.mjs'),

@@ -5,7 +5,7 @@ import { RawHost, requestOf, Workspace } from './workspace.ts';
 
 const call = { tools: [{ name: 'mcp__calc__add' }] };
 
-test('Notification hooks hear that a person is asked, and nobody waits for them', async () => {
+test('Notification hooks are called for a permission request, without waiting for them', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([call, { text: 'end: {{last}}' }]);
   await using host = new RawHost(ws, ['--model', model, '--permission-prompt-tool', 'stdio']);
@@ -21,7 +21,7 @@ test('Notification hooks hear that a person is asked, and nobody waits for them'
   expect(await host.result()).toMatchObject({ result: 'end: done' });
 });
 
-test('what a server logs during a call is passed on, and not to the model', async () => {
+test('log messages of a server reach the host and not the model', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([call, { text: 'end: {{last}}' }]);
   await using host = new RawHost(ws, ['--model', model, '--allowed-tools', 'mcp__calc__*']);
@@ -41,7 +41,7 @@ test('what a server logs during a call is passed on, and not to the model', asyn
   expect(await host.result()).toMatchObject({ result: 'end: done' });
 });
 
-test('read_file gives the host what is inside the working directories, and no more', async () => {
+test('read_file reads only files inside the working directories', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([])]);
   await writeFile(join(ws.cwd, 'note.txt'), 'a long note');
@@ -59,10 +59,10 @@ test('read_file gives the host what is inside the working directories, and no mo
     response: { contents: Buffer.from('a long').toString('base64'), truncated: true },
   });
   for (const [path, error] of [
-    ['../secret.txt', 'outside the working directories'],
-    ['link.txt', 'outside the working directories'],
-    ['folder', 'is not a file'],
-    ['nothing.txt', 'cannot be read'],
+    ['../secret.txt', 'outside of the working directories'],
+    ['link.txt', 'outside of the working directories'],
+    ['folder', 'expected a regular file, not a folder'],
+    ['nothing.txt', 'cannot read'],
   ] as const) {
     const answer = await read(path);
     expect(answer).toMatchObject({ subtype: 'error', error: expect.stringContaining(error) });

@@ -35,7 +35,7 @@ const ANNOUNCED: Partial<Record<Name, readonly [value: unknown, words: string]>>
   toolAliases: [{ a: 'b' }, 'toolAliases'],
 };
 
-/** Without it the run would be another than was asked for: nothing runs. */
+/** Options that cannot be ignored, since the session would have another history: nothing runs. */
 const REFUSED: Partial<Record<Name, readonly [value: unknown, words: string]>> = {
   resumeDropsTurn: ['t', '--resume-drops-turn'],
 };
@@ -117,7 +117,7 @@ const SPELLED: Partial<Record<Name, string>> = {
   permissionPromptToolName: 'permission-prompt-tool',
 };
 
-test('every option is in force, refused or announced', () => {
+test('every option has an effect, is refused or is announced', () => {
   const named = [ANNOUNCED, REFUSED, IN_FORCE].flatMap((table) => Object.keys(table));
   expect([...named, ...HOST].toSorted()).toEqual(Object.keys(KINDS).toSorted());
   for (const [name, file] of Object.entries(IN_FORCE)) {
@@ -167,12 +167,12 @@ describe('is announced on the message lane:', () => {
     expect(hasRun(result)).toBe(true);
   });
 
-  test('and nothing is, where nothing was asked for', async () => {
+  test('without such an option nothing is announced', async () => {
     await using ws = await Workspace.open();
     expect(said(await run(ws, {}))).toBe('');
   });
 
-  test('a hook on an event that never happens here', async () => {
+  test('a hook on an event that this CLI never fires', async () => {
     await using ws = await Workspace.open();
     const result = await run(ws, { hooks: { PreCompact: [{ hooks: [() => ({})] }] } });
     expect(said(result)).toContain('PreCompact');
@@ -255,11 +255,11 @@ describe('is refused, and nothing runs:', () => {
   });
 });
 
-describe('of apply_flag_settings:', () => {
+describe('apply_flag_settings:', () => {
   test.each([
     ['deny rules that are no list', { permissions: { deny: 'Bash' } }],
     ['a rule that is not closed', { permissions: { deny: ['Bash(rm *'] } }],
-  ])('%s are refused, and nothing of it is in force', async (_, settings) => {
+  ])('%s are refused, and none of the settings is applied', async (_, settings) => {
     await using ws = await Workspace.open();
     await using host = new RawHost(ws, ['--model', await ws.script([])]);
     host.request('a', 'apply_flag_settings', { settings: { effortLevel: 'low', ...settings } });
@@ -268,7 +268,7 @@ describe('of apply_flag_settings:', () => {
     expect(await host.answered('b')).toMatchObject({ response: { applied: { effort: null } } });
   });
 
-  test('what is not in force is announced', async () => {
+  test('settings without effect are announced', async () => {
     await using ws = await Workspace.open();
     await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'x' }])]);
     const permissions = { defaultMode: 'plan', additionalDirectories: ['/srv'] };
@@ -337,14 +337,14 @@ describe('denies a call:', () => {
 /** A model that repeats the system prompt that it was given. */
 async function echo(ws: Workspace): Promise<string> {
   const file = join(ws.root, 'echo.mjs');
-  await writeFile(file, 'export default ({ system }) => `told: ${system}`;');
+  await writeFile(file, 'export default ({ system }) => `prompt: ${system}`;');
   return `module:${file}`;
 }
 
 test.each<[string, unknown, string]>([
-  ['a text', 'Be brief.', 'told: Be brief.'],
-  ['several', ['Be brief.', 'Be kind.'], 'told: Be brief.\n\nBe kind.'],
-  ['none', undefined, 'told: '],
+  ['a text', 'Be brief.', 'prompt: Be brief.'],
+  ['several', ['Be brief.', 'Be kind.'], 'prompt: Be brief.\n\nBe kind.'],
+  ['none', undefined, 'prompt: '],
 ])('systemPrompt reaches the model: %s', async (_, systemPrompt, expected) => {
   await using ws = await Workspace.open();
   const result = await run(ws, { model: await echo(ws), systemPrompt });
@@ -356,10 +356,10 @@ test('--system-prompt and --append-system-prompt reach the model', async () => {
   const flags = ['--system-prompt', 'Be brief.', '--append-system-prompt', 'Be kind.'];
   await using host = new RawHost(ws, ['--model', await echo(ws), ...flags]);
   host.prompt('go');
-  expect(await host.result()).toMatchObject({ result: 'told: Be brief.\n\nBe kind.' });
+  expect(await host.result()).toMatchObject({ result: 'prompt: Be brief.\n\nBe kind.' });
 });
 
-test('permissionPrompts none: nobody is asked, and the call is denied', async () => {
+test('with permissionPrompts none the call is denied without a request', async () => {
   await using ws = await Workspace.open();
   await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
   const decisions = async (more: JsonObject): Promise<unknown[]> => {

@@ -32,7 +32,7 @@ async function runCommand(
   return { out, code, stderr };
 }
 
-test('initialize and a prompt in one write: the answer of initialize comes first', async () => {
+test('initialize and a prompt in one write: the response to initialize comes first', async () => {
   await using ws = await Workspace.open({ CLAUDE_CODE_SDK_READS_SESSION_STATE: '1' });
   await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'hi' }])]);
   host.send(
@@ -59,7 +59,7 @@ test('initialize and a prompt in one write: the answer of initialize comes first
   expect(host.seen.at(-1)).toMatchObject({ state: 'idle', sdk_host_only: true });
 });
 
-test('a prompt alone works, and end of input without any ends with 0', async () => {
+test('a prompt without initialize works, and end of input without a prompt exits with 0', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([{ text: 'hi' }]);
   await using host = new RawHost(ws, ['--model', model]);
@@ -72,7 +72,7 @@ test('a prompt alone works, and end of input without any ends with 0', async () 
 });
 
 test.each([
-  ['a line that is no JSON', 'nonsense\n', 'not JSON'],
+  ['a line that is not JSON', 'nonsense\n', 'not JSON'],
   [
     'a control request without a request',
     '{"type":"control_request","request_id":"1"}\n',
@@ -83,7 +83,7 @@ test.each([
     '{"type":"user","message":{"role":"assistant","content":"x"}}\n',
     'user line',
   ],
-])('%s ends the process with 1 and a sentence on stderr', async (_, line, text) => {
+])('%s ends the process with exit code 1 and an error on stderr', async (_, line, text) => {
   await using ws = await Workspace.open();
   const { code, out, stderr } = await runCommand(
     ws,
@@ -96,7 +96,7 @@ test.each([
 });
 
 test.each([
-  [['--max-turns', 'many'], '--max-turns must be a whole number'],
+  [['--max-turns', 'many'], 'invalid --max-turns "many": expected a whole number'],
   [['--permission-mode=bogus'], 'invalid --permission-mode "bogus": expected default'],
   [['--json-schema', '{'], 'invalid --json-schema "{": expected a JSON object'],
   [['--mcp-config', '{"mcpServers":'], 'invalid --mcp-config: expected a JSON object'],
@@ -104,7 +104,7 @@ test.each([
   [['--output-format', 'stream-json'], 'must be given together with --verbose'],
   [['--model', 'script:./missing.json'], 'cannot read script'],
   [['--model', 'claude-sonnet-5'], 'unknown model "claude-sonnet-5"'],
-])('a bad value ends the process with 1: %j', async (args, text) => {
+])('an invalid value ends the process with exit code 1: %j', async (args, text) => {
   await using ws = await Workspace.open();
   const model = args.includes('--model') ? [] : ['--model', await ws.script([])];
   const { code, out, stderr } = await runCommand(ws, ['-p', 'hi', ...model, ...args]);
@@ -113,7 +113,7 @@ test.each([
   expect(stderr).not.toMatch(/^\s+at /m);
 });
 
-test('-p prints the answer as plain text, or as the result in JSON', async () => {
+test('-p prints the text of the model, or the result as JSON', async () => {
   await using ws = await Workspace.open();
   const answers = [{ thinking: 'hm', text: 'Plain words.' }];
   const plain = await runCommand(ws, [
@@ -143,7 +143,7 @@ const call = { tools: [{ name: 'mcp__calc__add', input: { a: 1 } }] };
 
 verifies(
   'S80',
-  'a tool of the host that nobody allowed is denied, though it says it only reads',
+  'a tool of the host without an allow rule is denied, even if it is marked as read-only',
   async () => {
     await using ws = await Workspace.open();
     await using host = new RawHost(ws, ['--model', await ws.script([call, { text: 'denied' }])]);
@@ -163,7 +163,7 @@ verifies(
 
 verifies(
   ['S65', 'S72', 'S76', 'S77'],
-  'tools of a server: listed, prefixed for the model, allowed by their server, their results handed back',
+  'tools of a server are listed with a prefix, allowed by the name of their server, and called',
   async () => {
     await using ws = await Workspace.open();
     const file = join(ws.cwd, 'model.mjs');
@@ -205,7 +205,7 @@ verifies(
   },
 );
 
-verifies('S215', 'with a limit of four turns the model is never called a fifth time', async () => {
+verifies('S215', 'with a limit of four turns the model is called at most four times', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([call, call, call, call, { text: 'the fifth' }]);
   await using host = new RawHost(ws, [
@@ -229,7 +229,7 @@ verifies('S215', 'with a limit of four turns the model is never called a fifth t
   expect(await host.end()).toBe(1);
 });
 
-test('an unknown control request is refused, the rest of the session lives', async () => {
+test('an unknown control request is refused, and the session continues', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'hi' }])]);
   host.request('1', 'remote_control');
@@ -269,7 +269,7 @@ test('an interrupt is acknowledged before anything that it causes', async () => 
   expect(await host.end()).toBe(1);
 });
 
-test('end of input before the host has answered a call ends the turn; the call stays open and is made again on resume', async () => {
+test('end of input during a call of the host ends the turn, and the call is repeated on resume', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([call, { text: 'never' }]);
   const flags = ['--model', model, '--allowedTools', 'mcp__calc__*', '--session-id', SESSION];
@@ -279,7 +279,7 @@ test('end of input before the host has answered a call ends the turn; the call s
     return undefined;
   });
   host.prompt('go');
-  const errors = [expect.stringContaining('resume the session to go on')];
+  const errors = [expect.stringContaining('resume the session to continue')];
   expect(await host.result()).toMatchObject({ subtype: 'error_during_execution', errors });
   expect(await host.end()).toBe(1);
   expect(JSON.stringify(host.seen)).not.toContain('tool_result');
@@ -295,7 +295,7 @@ test('end of input before the host has answered a call ends the turn; the call s
   expect(await next.result()).toMatchObject({ subtype: 'success' });
 });
 
-test('an interrupt during a call: cancelled at the server, the receipt, then the result', async () => {
+test('an interrupt during a call cancels it at the server, is acknowledged, and ends the turn', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, [
     '--model',
@@ -320,7 +320,7 @@ test('an interrupt during a call: cancelled at the server, the receipt, then the
   expect(methods).toContain('notifications/cancelled');
 });
 
-test('a call of an answer that was cut and asked for again is not made', async () => {
+test('a call of a message that is retried is not made', async () => {
   await using ws = await Workspace.open({ DUOLANE_RETRY_BASE_MS: '1' });
   const model = await ws.script([{ ...call, cut: true }, { text: 'without it' }]);
   await using host = new RawHost(ws, ['--model', model, '--allowedTools', 'mcp__calc__*']);
@@ -335,7 +335,7 @@ test('a call of an answer that was cut and asked for again is not made', async (
   expect(calls).toBe(0);
 });
 
-test('a call that has begun makes its answer final, though the rest of it was cut', async () => {
+test('a call that has started makes its message final, even if the connection is lost', async () => {
   await using ws = await Workspace.open({ DUOLANE_RETRY_BASE_MS: '1' });
   const model = await ws.script([{ ...call, cut: true }, { text: 'end: {{last}}' }]);
   await using host = new RawHost(ws, ['--model', model, '--allowedTools', 'mcp__calc__*']);
@@ -345,7 +345,7 @@ test('a call that has begun makes its answer final, though the rest of it was cu
   expect(host.types()).not.toContain('system/api_retry');
 });
 
-test('end_session says goodbye and ends with 0; initialize may be repeated', async () => {
+test('end_session calls SessionEnd hooks and exits with 0; initialize may be repeated', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([])]);
   const hooks = { SessionEnd: [{ hookCallbackIds: ['bye'] }] };
@@ -363,7 +363,7 @@ test('end_session says goodbye and ends with 0; initialize may be repeated', asy
   expect((await host.transport.exited).code).toBe(0);
 });
 
-test('SIGTERM: the SessionEnd hook is asked and answered before the end', async () => {
+test('SIGTERM: the SessionEnd hook is called and answered before the exit', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([])]);
   host.request('1', 'initialize', { hooks: { SessionEnd: [{ hookCallbackIds: ['bye'] }] } });
@@ -382,7 +382,7 @@ test('SIGTERM: the SessionEnd hook is asked and answered before the end', async 
   expect(answered).toBe(true);
 });
 
-test('what a host may ask though there is nothing of it here gets a plain answer', async () => {
+test('requests about features that this CLI does not have get an empty response', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([])]);
   const hooks = { Stop: [{ hookCallbackIds: ['a', 'b'] }], PreToolUse: [{ matcher: 'Bash' }] };
@@ -418,7 +418,7 @@ test('what a host may ask though there is nothing of it here gets a plain answer
   expect(await ask('claim_session')).toMatchObject({ error_code: 'unsupported_request' });
 });
 
-test('tools that a server announces are there for the next call of the model', async () => {
+test('new tools of a server are available in the next model call', async () => {
   await using ws = await Workspace.open();
   const late = { tools: [{ name: 'mcp__calc__late' }] };
   const model = await ws.script([call, late, { text: 'end: {{last}}' }]);
@@ -435,7 +435,7 @@ test('tools that a server announces are there for the next call of the model', a
   expect(await host.result()).toMatchObject({ result: 'end: found' });
 });
 
-test('SIGTERM in the middle of an answer: a result says so, exit code 143', async () => {
+test('SIGTERM while the model streams: an error result, exit code 143', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, [
     '--model',
@@ -451,7 +451,7 @@ test('SIGTERM in the middle of an answer: a result says so, exit code 143', asyn
   expect((await host.transport.exited).code).toBe(143);
 });
 
-test('SIGTERM ends the agent though its host does not read', async () => {
+test('SIGTERM ends the agent even if its host does not read', async () => {
   await using ws = await Workspace.open();
   const model = await ws.script([{ text: 'x'.repeat(20_000_000), chunks: 4 }]);
   const args = [AGENT, ...STREAM_FLAGS, '--include-partial-messages', '--model', model];
@@ -480,7 +480,7 @@ test('a host that stops reading stdout ends the agent', async () => {
   expect(await transport.exited).toMatchObject({ code: 1, stderr: '' });
 });
 
-test('a disk that is full: the result of the turn says so, exit code 1', async () => {
+test('a full disk: an error result, exit code 1', async () => {
   await using ws = await Workspace.open();
   const id = '77777777-7777-4777-8777-777777777777';
   const folder = join(ws.config, 'projects', ws.cwd.replace(/[^A-Za-z0-9]/g, '-'));
@@ -500,7 +500,7 @@ test('a disk that is full: the result of the turn says so, exit code 1', async (
   expect(await host.end()).toBe(1);
 });
 
-test('a dead MCP server is failed with a reason, and the session goes on', async () => {
+test('an unavailable MCP server fails with an error, and the session continues', async () => {
   await using ws = await Workspace.open();
   const mcpServers = {
     dead: { command: process.execPath, args: ['-e', 'process.exit(3)'] },
@@ -520,13 +520,13 @@ test('a dead MCP server is failed with a reason, and the session goes on', async
   );
   expect(await host.result()).toMatchObject({ result: 'hi' });
   host.request('s', 'mcp_status');
-  const { mcpServers: told } = (await host.answered('s'))['response'] as {
+  const { mcpServers: failed } = (await host.answered('s'))['response'] as {
     mcpServers: JsonObject[];
   };
-  for (const { error } of told) expect(error).toBeTypeOf('string');
+  for (const { error } of failed) expect(error).toBeTypeOf('string');
 });
 
-test('a call that was open when the process died is made again under its id', async () => {
+test('a call that was open when the process was killed is repeated under its id', async () => {
   await using ws = await Workspace.open();
   const flags = ['--allowedTools', 'mcp__calc__*', '--model'];
   const ids: unknown[] = [];
@@ -566,7 +566,7 @@ test('a call that was open when the process died is made again under its id', as
   expect(ids).toEqual(['toolu_script_1', 'toolu_script_1']);
 });
 
-test('a call that the host has finished itself is not made again', async () => {
+test('a call whose result the host sends itself is not repeated', async () => {
   await using ws = await Workspace.open();
   const flags = ['--allowedTools', 'mcp__calc__*', '--model'];
   await using first = new RawHost(ws, [...flags, await ws.script([call])]);
@@ -590,7 +590,7 @@ test('a call that the host has finished itself is not made again', async () => {
   expect(await second.result()).toMatchObject({ result: 'end: done by the host' });
 });
 
-test('half a line at the end of a session file is skipped on resume', async () => {
+test('an incomplete line at the end of a transcript is skipped on resume', async () => {
   await using ws = await Workspace.open();
   const first = await runCommand(ws, [
     '-p',
@@ -609,7 +609,7 @@ test('half a line at the end of a session file is skipped on resume', async () =
   expect(lines.filter((line) => line.startsWith('{') && line.endsWith('}'))).toHaveLength(4);
 });
 
-test('a request with a number as its id is answered under that number', async () => {
+test('a request with a numeric id is answered under that number', async () => {
   await using ws = await Workspace.open();
   await using host = new RawHost(ws, ['--model', await ws.script([])]);
   host.send({ type: 'control_request', request_id: 12, request: { subtype: 'get_settings' } });
@@ -619,4 +619,23 @@ test('a request with a number as its id is answered under that number', async ()
 
 testIf(noWindows, 'the built command can be started by its path', () => {
   expect(statSync(AGENT).mode & 0o111).toBe(0o111);
+});
+
+test('a message has one uuid on the message lane and in the transcript', async () => {
+  await using ws = await Workspace.open();
+  const model = await ws.script([{ text: 'hello' }]);
+  await using host = new RawHost(ws, [
+    '--model',
+    model,
+    '--replay-user-messages',
+    '--session-mirror',
+  ]);
+  host.prompt('go'); // without a uuid, so that the CLI creates one
+  await host.result();
+  const mirrored = host.seen
+    .filter(({ type }) => type === 'transcript_mirror')
+    .flatMap(({ entries }) => entries as JsonObject[]);
+  const sent = host.seen.filter(({ type }) => type === 'user' || type === 'assistant');
+  expect(sent.map(({ type }) => type)).toEqual(['user', 'assistant']);
+  expect(mirrored.map(({ uuid }) => uuid)).toEqual(sent.map(({ uuid }) => uuid));
 });

@@ -17,7 +17,9 @@ function missing(): string | undefined {
   return probe.status === 0 ? undefined : `bwrap cannot make namespaces: ${String(probe.stderr)}`;
 }
 
-/** Not in a temporary folder: the sandbox empties those, so that nothing could be found out there. */
+/**
+ * Not in a temporary folder: the sandbox empties those, so that nothing could be found out there.
+ */
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
 const BASE = /^(?:\/var)?\/tmp\//.test(CACHE) ? homedir() : CACHE;
 async function openWorkspace(): Promise<Workspace> {
@@ -53,8 +55,8 @@ async function run(
     .map(({ content, is_error }) => ({ text: String(content), failed: is_error === true }));
 }
 
-suite('a way out of the sandbox', missing(), () => {
-  test('a granted folder that is a link stays what it was when it was granted', async () => {
+suite('escape attempts', missing(), () => {
+  test('a granted folder that is a link keeps the target of the time of the grant', async () => {
     await using ws = await openWorkspace();
     const [granted, victim] = [join(ws.root, 'granted'), join(ws.root, 'victim')];
     await Promise.all([mkdir(granted), mkdir(victim)]);
@@ -73,7 +75,7 @@ suite('a way out of the sandbox', missing(), () => {
     expect(await readdir(victim)).toEqual([]);
   }, 60_000);
 
-  test('a folder on the way to a writable one cannot be replaced by a link', async () => {
+  test('a parent of a writable folder cannot be replaced by a link', async () => {
     await using ws = await openWorkspace();
     const victim = join(ws.root, 'victim');
     await Promise.all([mkdir(victim), mkdir(join(ws.cwd, 'a/b'), { recursive: true })]);
@@ -91,7 +93,7 @@ suite('a way out of the sandbox', missing(), () => {
     expect(await readdir(victim)).toEqual([]);
   }, 60_000);
 
-  test('a folder that is made later as a link is not writable', async () => {
+  test('a folder that is later created as a link is not writable', async () => {
     await using ws = await openWorkspace();
     const victim = join(ws.root, 'victim');
     await mkdir(victim);
@@ -107,7 +109,7 @@ suite('a way out of the sandbox', missing(), () => {
     expect(await readdir(victim)).toEqual([]);
   }, 60_000);
 
-  test('denyRead of a link hides what it led to, whatever becomes of the link', async () => {
+  test('denyRead of a link hides its first target, even if the link changes', async () => {
     await using ws = await openWorkspace();
     const vault = join(ws.root, 'vault');
     await mkdir(vault);
@@ -126,7 +128,7 @@ suite('a way out of the sandbox', missing(), () => {
     expect(JSON.stringify(results)).not.toContain('SECRET');
   }, 60_000);
 
-  test('denyWrite of a path that a command could make is refused', async () => {
+  test('denyWrite of a missing path that a command could create is refused', async () => {
     await using ws = await openWorkspace();
     const model = await ws.script([{ text: 'x' }]);
     const filesystem = { denyWrite: ['lock.json'] };
@@ -137,7 +139,7 @@ suite('a way out of the sandbox', missing(), () => {
     expect(stderr).toContain(`"${join(ws.cwd, 'lock.json')}" was not found; create it first`);
   }, 60_000);
 
-  test('the file tools keep hooks and settings of every working directory', async () => {
+  test('the file tools cannot write hooks and settings of any working directory', async () => {
     await using ws = await openWorkspace();
     const other = join(ws.root, 'other');
     await mkdir(join(other, '.git/hooks'), { recursive: true });
@@ -181,7 +183,7 @@ suite('a way out of the sandbox', missing(), () => {
     expect(await readdir(join(ws.cwd, '.git/hooks'))).toEqual([]);
   }, 60_000);
 
-  test('the memory behind /dev is closed or has a limit', async () => {
+  test('memory file systems below /dev are closed or limited', async () => {
     await using ws = await openWorkspace();
     const [write, size] = await run(ws, [
       bash('echo x > /dev/file'),

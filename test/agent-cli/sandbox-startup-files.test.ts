@@ -18,7 +18,9 @@ function missing(): string | undefined {
   return probe.status === 0 ? undefined : `bwrap cannot make namespaces: ${String(probe.stderr)}`;
 }
 
-/** Not in a temporary folder: the sandbox empties those, so that nothing could be found out there. */
+/**
+ * Not in a temporary folder: the sandbox empties those, so that nothing could be found out there.
+ */
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
 const BASE = /^(?:\/var)?\/tmp\//.test(CACHE) ? homedir() : CACHE;
 async function openWorkspace(): Promise<Workspace> {
@@ -98,8 +100,8 @@ const COMMIT = 'git -c user.name=a -c user.email=a@b.c commit -qm x';
 const evilRepository = (folder: string, owned: string): string =>
   `git init -q ${folder} && git -C ${folder} config core.fsmonitor 'touch ${owned}; false'`;
 
-suite('what other programs run later', missing(), () => {
-  test('start-up files cannot be made, replaced or moved into place', async () => {
+suite('files that other programs run later', missing(), () => {
+  test('startup files cannot be created, replaced or moved into place', async () => {
     await using ws = await openWorkspace();
     await writeFile(join(ws.cwd, '.envrc'), 'as it was');
     const names = ['.bashrc', '.profile', '.zshenv', '.gitconfig', '.mcp.json', '.envrc'];
@@ -118,7 +120,7 @@ suite('what other programs run later', missing(), () => {
     expect(await readFile(join(ws.cwd, '.envrc'), 'utf8')).toBe('as it was');
   }, 60_000);
 
-  test('the same holds in every writable folder, and for the file tools', async () => {
+  test('startup files are protected in every writable folder, and from the file tools', async () => {
     await using ws = await openWorkspace();
     const other = join(ws.root, 'other {a,b}');
     await mkdir(other);
@@ -141,7 +143,7 @@ suite('what other programs run later', missing(), () => {
     expect(await readdir(ws.cwd)).toEqual([]);
   }, 60_000);
 
-  test('git runs nothing that a command has put into its repository', async () => {
+  test('git runs nothing that a command added to its repository', async () => {
     await using ws = await openWorkspace();
     await repository(ws.cwd);
     const owned = join(ws.root, 'owned');
@@ -160,7 +162,7 @@ suite('what other programs run later', missing(), () => {
     expect(existsSync(join(ws.cwd, '.git/commondir'))).toBe(false);
   }, 60_000);
 
-  test('a repository that a command has made runs nothing either', async () => {
+  test('git runs nothing in a repository that a command created', async () => {
     await using ws = await openWorkspace();
     await repository(ws.cwd);
     const owned = join(ws.root, 'owned');
@@ -197,7 +199,7 @@ suite('what other programs run later', missing(), () => {
     expect(existsSync(join(ws.cwd, 'fine/.git/config'))).toBe(true);
   }, 60_000);
 
-  test('repositories below, submodules and worktrees are protected, too', async () => {
+  test('nested repositories, submodules and worktrees are protected', async () => {
     await using ws = await openWorkspace();
     await repository(ws.cwd);
     await repository(join(ws.root, 'lib'));
@@ -269,7 +271,7 @@ suite('what other programs run later', missing(), () => {
     expect((await readdir(ws.cwd)).toSorted()).toEqual(['.git', 'a', 'b', 'c', 'sub']);
   }, 60_000);
 
-  test('what filesystem.allowWrite names is open', async () => {
+  test('paths of filesystem.allowWrite are writable', async () => {
     await using ws = await openWorkspace();
     await mkdir(join(ws.cwd, '.vscode'));
     const results = await run(
@@ -287,7 +289,7 @@ suite('what other programs run later', missing(), () => {
     expect((await readdir(ws.cwd)).toSorted()).toEqual(['.git', '.vscode']);
   }, 60_000);
 
-  test('a protected file that is a link is refused, with what to do', async () => {
+  test('a protected file that is a link is refused with a fix', async () => {
     await using ws = await openWorkspace();
     await symlink('elsewhere', join(ws.cwd, '.vscode'));
     const settings = JSON.stringify({ sandbox: { enabled: true } });

@@ -21,7 +21,9 @@ function missing(): string | undefined {
 }
 const why = missing();
 
-/** Not in a temporary folder: the sandbox empties those, so that nothing could be found out there. */
+/**
+ * Not in a temporary folder: the sandbox empties those, so that nothing could be found out there.
+ */
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
 const BASE = /^(?:\/var)?\/tmp\//.test(CACHE) ? homedir() : CACHE;
 async function openWorkspace(): Promise<Workspace> {
@@ -46,8 +48,8 @@ const flagsFor = (sandbox: JsonObject): string[] => [
 ];
 
 /**
- * What these commands try would do harm where no sandbox holds them, all the more as root: then they
- * are not tried, and succeed, which fails the test.
+ * What these commands try would do harm where no sandbox holds them, all the more as root: then
+ * they are not tried, and succeed, which fails the test.
  */
 const GUARD = '[ "$(cat /proc/1/comm)" = bwrap ] || { echo "not in a sandbox"; exit 0; };';
 
@@ -100,7 +102,7 @@ suite('sandbox', why, () => {
     expect(await readFile(join(ws.cwd, 'b/c/a.txt'), 'utf8')).toBe('hi\n');
   }, 60_000);
 
-  test('nothing is written outside', async () => {
+  test('nothing outside of the sandbox can be written', async () => {
     await using ws = await openWorkspace();
     const out = join(ws.root, 'out.txt');
     await writeFile(join(ws.root, 'there.txt'), 'as it was');
@@ -141,7 +143,7 @@ suite('sandbox', why, () => {
     ]);
   }, 60_000);
 
-  test('there is no network, and no socket of this machine', async () => {
+  test('a command has neither network nor sockets of this machine', async () => {
     await using ws = await openWorkspace();
     const served: string[] = [];
     const listen = async (where: number | string): Promise<number> => {
@@ -171,7 +173,7 @@ suite('sandbox', why, () => {
     expect(unix).toMatchObject({ failed: true });
   }, 60_000);
 
-  test('other processes cannot be seen, read, traced or ended', async () => {
+  test('other processes cannot be seen, read, traced or killed', async () => {
     await using ws = await openWorkspace();
     const other = spawn('sleep', ['300'], { env: { CANARY: 'canary-env' }, stdio: 'ignore' });
     onTestFinished(() => void other.kill('SIGKILL'));
@@ -187,7 +189,7 @@ suite('sandbox', why, () => {
     expect(other.exitCode).toBeNull();
   }, 60_000);
 
-  test('a daemon by double fork ends with the call, also with an empty environment', async () => {
+  test('a daemon by double fork ends with the call, even with an empty environment', async () => {
     await using ws = await openWorkspace();
     // Its number inside is not ours: it says who it is by a name that only it has.
     const name = `sleep 300.${process.pid}${Date.now() % 100_000}`;
@@ -199,7 +201,7 @@ suite('sandbox', why, () => {
     expect(await survivors(pids.map(Number), 10_000)).toEqual([]);
   }, 60_000);
 
-  test('secrets in files and in the environment are not there', async () => {
+  test('secrets in files and in the environment are hidden', async () => {
     const SECRET = 'canary-secret';
     await using ws = await openWorkspace();
     await mkdir(join(ws.root, '.ssh'));
@@ -248,7 +250,7 @@ suite('sandbox', why, () => {
     expect(JSON.stringify(resultsOf(host))).not.toContain('vault/key:1');
   }, 60_000);
 
-  test('hooks and settings of a project cannot be written, and not be replaced', async () => {
+  test('hooks and settings of a project cannot be written or replaced', async () => {
     await using ws = await openWorkspace();
     execFileSync('git', ['init', '-q', '-b', 'main'], { cwd: ws.cwd });
     await writeFile(join(ws.cwd, '.mcp.json'), '{}');
@@ -280,7 +282,7 @@ suite('sandbox', why, () => {
     expect(existsSync(join(ws.cwd, '.git/hooks/pre-commit'))).toBe(false);
   }, 60_000);
 
-  test('a program of its name in the working directory is not taken for bwrap', async () => {
+  test('a program called bwrap in the working directory is not used', async () => {
     await using ws = await openWorkspace();
     await mkdir(join(ws.cwd, 'bin'));
     const path = `${join(ws.cwd, 'bin')}:.:${process.env['PATH'] ?? ''}`;
@@ -302,7 +304,7 @@ suite('sandbox', why, () => {
     expect(done).toMatchObject({ failed: false, text: expect.stringContaining(' x') });
   }, 60_000);
 
-  test('a command runs without a permission only where the settings say so', async () => {
+  test('a command runs without a permission only if the settings allow it', async () => {
     await using ws = await openWorkspace();
     const bash = (command: string): JsonObject => ({
       tools: [{ name: 'Bash', input: { command } }],
@@ -339,7 +341,7 @@ suite('sandbox', why, () => {
   });
 });
 
-test('without bubblewrap nothing runs, and the CLI says why', async () => {
+test('without bubblewrap nothing runs, and an error says why', async () => {
   await using ws = await openWorkspace();
   const marker = join(ws.root, 'ran');
   const fake = join(ws.root, 'bin');
@@ -365,7 +367,7 @@ test('without bubblewrap nothing runs, and the CLI says why', async () => {
   expect(existsSync(marker)).toBe(false);
 });
 
-test('a member of sandbox that is not enforced is refused by name', async () => {
+test('a sandbox setting that cannot be enforced is refused by name', async () => {
   await using ws = await openWorkspace();
   const model = await ws.script([{ text: 'x' }]);
   const sandbox = { network: { allowedDomains: ['example.com'] } };

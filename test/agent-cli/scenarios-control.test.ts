@@ -29,7 +29,7 @@ const calc = (sdk: AgentSdk): unknown =>
   );
 const add = (a: number, b: number): JsonObject => ({ name: 'mcp__calc__add', input: { a, b } });
 
-/** Keeps what it is told of the servers; says one result, and leaves at the end of input. */
+/** Stores the manifests of the servers, writes one result, and exits at the end of input. */
 const LISTENER = `
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -43,8 +43,8 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   say({ type: 'control_response', response: { subtype: 'success', request_id, response: {} } });
 });`;
 
-scenarios('what the CLI is told of a tool', (sdk) => {
-  test('hints for the search, and annotations, under the names of the wire', async () => {
+scenarios('tool manifests for the CLI', (sdk) => {
+  test('search hints and annotations have their names of the wire', async () => {
     await using ws = await Workspace.open();
     const cli = join(ws.cwd, 'listener.mjs');
     await writeFile(cli, LISTENER);
@@ -56,8 +56,8 @@ scenarios('what the CLI is told of a tool', (sdk) => {
     const s = sdk.createSdkMcpServer({ name: 's', tools, alwaysLoad: true });
     const more = { pathToClaudeCodeExecutable: cli, mcpServers: { s } };
     await readAll(sdk.query({ prompt: 'go', options: options(ws, 'any', more) }));
-    const told = await readFile(join(ws.cwd, 'manifests.json'), 'utf8');
-    const listed = (JSON.parse(told) as { s: { toolsListResult: { tools: JsonObject[] } } }).s
+    const manifests = await readFile(join(ws.cwd, 'manifests.json'), 'utf8');
+    const listed = (JSON.parse(manifests) as { s: { toolsListResult: { tools: JsonObject[] } } }).s
       .toolsListResult.tools;
     expect(listed.map(({ name, annotations, _meta }) => ({ name, annotations, _meta }))).toEqual([
       {
@@ -114,7 +114,7 @@ scenarios('permissions', (sdk) => {
     expect(resultOf(run)).toMatchObject({ result: 'end: 2', permission_denials: [] });
   });
 
-  test('canUseTool denies with a message, and the turn goes on', async () => {
+  test('canUseTool denies with a message, and the turn continues', async () => {
     const run = await withCanUseTool(async () => ({ behavior: 'deny', message: 'not this one' }));
     expect(run.error).toBeUndefined();
     expect(toolResults(run)[0]).toMatchObject({ is_error: true, content: 'not this one' });
@@ -159,7 +159,7 @@ scenarios('permissions', (sdk) => {
     expect(run.error?.message).toContain('returned an error result');
   });
 
-  test('updatedPermissions: the second call is not asked about', async () => {
+  test('updatedPermissions: the second call needs no request', async () => {
     let asked = 0;
     const run = await withCanUseTool(
       async (_, input, { suggestions }) => {
@@ -172,7 +172,7 @@ scenarios('permissions', (sdk) => {
     expect(resultOf(run)).toMatchObject({ result: 'end: 4' });
   });
 
-  test('without anybody to ask, a tool that was not allowed is denied', async () => {
+  test('without a permission handler, a tool without an allow rule is denied', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ tools: [add(1, 1)] }, { text: 'I was denied.' }]);
     const run = await readAll(
@@ -183,7 +183,7 @@ scenarios('permissions', (sdk) => {
     expect(resultOf(run)['permission_denials']).toHaveLength(1);
   });
 
-  test('disallowedTools beats allowedTools', async () => {
+  test('disallowedTools wins over allowedTools', async () => {
     const run = await withCanUseTool(
       async (_, input) => ({ behavior: 'allow', updatedInput: input }),
       undefined,
@@ -204,7 +204,7 @@ scenarios('permissions', (sdk) => {
     expect(resultOf(run)).toMatchObject({ result: 'end: 2' });
   });
 
-  test('dontAsk denies what was not allowed beforehand', async () => {
+  test('dontAsk denies calls without an allow rule', async () => {
     let asked = 0;
     const run = await withCanUseTool(
       async (_, input) => {
@@ -278,7 +278,7 @@ scenarios('hooks', (sdk) => {
     expect(resultOf(run)['permission_denials']).toHaveLength(1);
   });
 
-  test('a PreToolUse hook that is too slow blocks the call', async () => {
+  test('a PreToolUse hook that times out blocks the call', async () => {
     const run = await hooked(
       { PreToolUse: one(() => new Promise(() => {}), { timeout: 1 }) },
       script,
@@ -289,7 +289,7 @@ scenarios('hooks', (sdk) => {
     });
   });
 
-  test('a hook that throws is reported, and the call goes on', async () => {
+  test('a hook that throws is reported, and the call continues', async () => {
     const run = await hooked(
       {
         PreToolUse: one(() => {
@@ -357,10 +357,10 @@ scenarios('hooks', (sdk) => {
         additionalContext: 'the secret is 42',
       },
     };
-    const told = await hooked({ UserPromptSubmit: one(() => context) }, [
-      { when: 'secret is 42', text: 'told' },
+    const added = await hooked({ UserPromptSubmit: one(() => context) }, [
+      { when: 'secret is 42', text: 'known' },
     ]);
-    expect(resultOf(told)).toMatchObject({ result: 'told' });
+    expect(resultOf(added)).toMatchObject({ result: 'known' });
     const blocked = await hooked(
       { UserPromptSubmit: one(() => ({ decision: 'block', reason: 'not today' })) },
       [],
@@ -368,7 +368,7 @@ scenarios('hooks', (sdk) => {
     expect(resultOf(blocked)).toMatchObject({ num_turns: 0, terminal_reason: 'hook_stopped' });
   });
 
-  test('Stop can make the agent go on once', async () => {
+  test('Stop can make the agent continue once', async () => {
     const active: unknown[] = [];
     const run = await hooked(
       {
@@ -423,7 +423,7 @@ scenarios('runtime control', (sdk) => {
     return run;
   };
 
-  test('setPermissionMode changes the mode and tells it; a bad one is refused', async () => {
+  test('setPermissionMode changes and reports the mode; an invalid one is refused', async () => {
     const run = await between(async (query) => {
       await query.setPermissionMode('acceptEdits');
       await expect(query.setPermissionMode('bogus')).rejects.toThrow('Cannot set permission mode');
@@ -481,7 +481,7 @@ scenarios('runtime control', (sdk) => {
     expect(ofType(run, 'system', 'init').at(-1)).toMatchObject({ tools: ['mcp__late__ping'] });
   });
 
-  test('what the SDK asks about the session is answered', async () => {
+  test('the information requests of the SDK are answered', async () => {
     await between(async (query) => {
       expect(await query.supportedModels()).toHaveLength(1);
       expect(await query.supportedCommands()).toEqual([]);

@@ -42,7 +42,7 @@ const hanging = (sdk: AgentSdk, onStart: () => void, onAbort: () => void = () =>
 const call = { tools: [{ name: 'mcp__slow__hang' }] };
 
 scenarios('interrupts and ends', (sdk) => {
-  test('interrupt while streaming: the partial answer is kept and the session goes on', async () => {
+  test('interrupt while streaming: the partial text is kept and the session continues', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ when: 'long', ...long }, { text: 'Second turn works.' }]);
     const prompts = new Prompts();
@@ -93,7 +93,7 @@ scenarios('interrupts and ends', (sdk) => {
     expect(aborted).toBe(true);
   });
 
-  test('interrupt while a permission is asked for withdraws the question', async () => {
+  test('interrupt during a permission request cancels the request', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([call]);
     const prompts = new Prompts();
@@ -119,7 +119,7 @@ scenarios('interrupts and ends', (sdk) => {
     });
   });
 
-  test('abort in the middle of a tool call ends the process', async () => {
+  test('abort during a tool call ends the process', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([call, { text: 'never mind' }]);
     const abortController = new AbortController();
@@ -138,7 +138,7 @@ scenarios('interrupts and ends', (sdk) => {
   });
 
   // Our host ends the run by an interrupt, and then throws the error result that it caused itself.
-  test('close in flight ends the iteration without an error', async () => {
+  test('close during a turn ends the iteration without an error', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([call, { text: 'never mind' }]);
     const slow = hanging(sdk, () => query.close());
@@ -172,7 +172,7 @@ scenarios('interrupts and ends', (sdk) => {
     expect(run.error?.message).toContain('Reached maximum number of turns (2)');
   });
 
-  test('maxBudgetUsd ends a loop that costs too much, where prices are known', async () => {
+  test('maxBudgetUsd ends a loop that costs too much, if prices are known', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { repeat: true, tools: [{ name: 'mcp__s__t' }], usage: { output_tokens: 1000 } },
@@ -202,7 +202,7 @@ scenarios('errors of the model', (sdk) => {
     return await readAll(sdk.query({ prompt: 'go', options: options(ws, model, more) }));
   };
 
-  test('two failures are retried and told', async () => {
+  test('two failures are retried and reported', async () => {
     const run = await ask([
       { error: { status: 529 } },
       { error: { status: 429 } },
@@ -223,7 +223,7 @@ scenarios('errors of the model', (sdk) => {
     expect(resultOf(run)).toMatchObject({ result: 'ok after retry' });
   });
 
-  verifies('S202', 'after the last attempt: one failed answer, one failed result', async () => {
+  verifies('S202', 'after the last attempt: one failed message, one failed result', async () => {
     const run = await ask([{ repeat: true, error: { status: 500, message: 'boom' } }]);
     expect(ofType(run, 'system', 'api_retry')).toHaveLength(2);
     expect(ofType(run, 'result')).toHaveLength(1);
@@ -240,7 +240,7 @@ scenarios('errors of the model', (sdk) => {
     expect(run.error?.message).toContain('500 boom');
   });
 
-  test('a model that stays overloaded gives way to the fallback, and half an answer with it', async () => {
+  test('the fallback replaces a model that stays overloaded, and partial text is withdrawn', async () => {
     await using ws = await Workspace.open(fast);
     const model = await ws.script([
       { repeat: true, text: 'half an', cut: true, error: { status: 529 } },
@@ -271,7 +271,7 @@ scenarios('errors of the model', (sdk) => {
     ]);
   });
 
-  test('the fallback is not for a request that is wrong', async () => {
+  test('the fallback is not used for an invalid request', async () => {
     await using ws = await Workspace.open(fast);
     const model = await ws.script([{ error: { status: 400, message: 'bad request' } }]);
     const fallbackModel = await ws.script([{ text: 'never' }]);
@@ -281,13 +281,13 @@ scenarios('errors of the model', (sdk) => {
     expect(resultOf(run)).toMatchObject({ is_error: true, api_error_status: 400 });
   });
 
-  test('other 4xx are told at once', async () => {
+  test('other 4xx are reported without a retry', async () => {
     const run = await ask([{ error: { status: 400, message: 'bad request' } }]);
     expect(ofType(run, 'system', 'api_retry')).toEqual([]);
     expect(resultOf(run)).toMatchObject({ is_error: true, api_error_status: 400 });
   });
 
-  verifies('S206', 'a connection that breaks after some text: the text is withdrawn', async () => {
+  verifies('S206', 'text before a lost connection is withdrawn', async () => {
     const run = await ask([{ text: 'half an answ', cut: true }, { text: 'whole' }], {
       includePartialMessages: true,
     });
@@ -337,7 +337,7 @@ scenarios('structured output', (sdk) => {
     });
   });
 
-  test('a model that answers in prose is told to use the tool', async () => {
+  test('a model that does not call the tool is reminded of it', async () => {
     const run = await ask([{ text: 'It is Oslo.' }, output({ city: 'Oslo' })]);
     expect(ofType(run, 'user')[0]).toMatchObject({ isSynthetic: true });
     expect(resultOf(run)).toMatchObject({ structured_output: { city: 'Oslo' }, num_turns: 3 });
@@ -432,7 +432,7 @@ scenarios('sessions', (sdk) => {
     expect(run.error).toBeInstanceOf(Error);
   });
 
-  test('a session store of the host gets every entry, and a session comes back from it', async () => {
+  test('a session store of the host gets every entry and can restore a session', async () => {
     await using ws = await Workspace.open();
     const sessionStore = new sdk.InMemorySessionStore();
     const id = resultOf(await turn(ws, 'My colour is blue', { sessionStore }))['session_id'];
@@ -444,20 +444,20 @@ scenarios('sessions', (sdk) => {
   });
 });
 
-scenarios('goodbye', (sdk) => {
-  test('a SessionEnd hook hears of the end, and nothing is lost by it', async () => {
+scenarios('session end', (sdk) => {
+  test('a SessionEnd hook is called, and no message is lost', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ text: 'done' }]);
-    const heard: string[] = [];
+    const called: string[] = [];
     const hook = async (input: JsonObject): Promise<JsonObject> => {
-      heard.push(String(input['hook_event_name']));
+      called.push(String(input['hook_event_name']));
       return {};
     };
     const hooks = { SessionEnd: [{ hooks: [hook] }] };
     const run = await readAll(sdk.query({ prompt: 'go', options: options(ws, model, { hooks }) }));
     expect(run).toMatchObject({ error: undefined });
     expect(run.messages.at(-1)).toMatchObject({ type: 'result', result: 'done' });
-    await expect.poll(() => heard).toEqual(['SessionEnd']);
+    await expect.poll(() => called).toEqual(['SessionEnd']);
   });
 });
 
@@ -469,7 +469,7 @@ type Asker = Readonly<
   >
 >;
 
-scenarios('what servers ask', (sdk) => {
+scenarios('requests of MCP servers', (sdk) => {
   const answering = (asked: JsonObject[]) => async (request: JsonObject) => {
     asked.push(request);
     return { action: 'accept', content: { name: 'Ada' } };
@@ -485,7 +485,7 @@ scenarios('what servers ask', (sdk) => {
   const wordsOf = (sampled: JsonObject, roots: unknown): string =>
     `${String((sampled['content'] as JsonObject)['text'])} ${(roots as unknown[]).length}`;
 
-  test('an in-process tool can ask the person (elicitation)', async () => {
+  test('an in-process tool can ask the user (elicitation)', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { tools: [{ name: 'mcp__ask__name' }] },
@@ -536,7 +536,7 @@ scenarios('what servers ask', (sdk) => {
   });
 
   suite('mcp-sdk', missing, () => {
-    test('so can a server object of the MCP SDK', async () => {
+    test('a server object of the MCP SDK can do both', async () => {
       await using ws = await Workspace.open();
       const model = await ws.script([
         { when: '^go$', tools: [{ name: 'mcp__ask__all' }] },
@@ -570,8 +570,8 @@ scenarios('what servers ask', (sdk) => {
   test('progress of a tool is passed on', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ tools: [{ name: 'mcp__p__work' }] }, { text: 'done' }]);
-    let told = (): void => {};
-    const seen = new Promise<void>((resolve) => (told = resolve));
+    let seenProgress = (): void => {};
+    const seen = new Promise<void>((resolve) => (seenProgress = resolve));
     const p = server(
       sdk,
       'p',
@@ -589,7 +589,7 @@ scenarios('what servers ask', (sdk) => {
         prompt: 'go',
         options: options(ws, model, { mcpServers: { p }, allowedTools: ['mcp__p__*'] }),
       }),
-      ({ type }) => type === 'tool_progress' && told(),
+      ({ type }) => type === 'tool_progress' && seenProgress(),
     );
     expect(ofType(run, 'tool_progress')).toMatchObject([
       { tool_use_id: 'toolu_script_1', progress: 1, total: 2 },

@@ -31,7 +31,7 @@ const calc = (sdk: AgentSdk): unknown =>
 const add = (a: number, b: number): object => ({ name: 'mcp__calc__add', input: { a, b } });
 
 scenarios('turns', (sdk) => {
-  test('a string prompt gets its answer and the process ends with 0', async () => {
+  test('a string prompt gets a result and the process exits with 0', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ text: 'Hello from the script.' }]);
     const run = await readAll(sdk.query({ prompt: 'Say hello', options: options(ws, model) }));
@@ -76,7 +76,7 @@ scenarios('turns', (sdk) => {
     });
   });
 
-  test('several turns over a stream prompt keep the conversation', async () => {
+  test('several turns of a stream prompt keep the history', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { when: 'one', text: 'first' },
@@ -104,7 +104,7 @@ scenarios('turns', (sdk) => {
     expect(ofType(run, 'system', 'init')).toHaveLength(2);
   });
 
-  test('messages that wait while an answer streams become one further turn', async () => {
+  test('messages that are queued while the model streams become one turn', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { when: 'one', text: 'a b c d e f', delayMs: 30 },
@@ -173,7 +173,7 @@ scenarios('turns', (sdk) => {
     expect(resultOf(run)).toMatchObject({ result: 'Saw both.' });
   });
 
-  test('priority now stops the answer and runs next', async () => {
+  test('priority now interrupts the turn and runs next', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { when: 'slow', text: 'a b c d e f g h i j k l m n o p', delayMs: 100 },
@@ -206,7 +206,7 @@ scenarios('turns', (sdk) => {
     expect(resultOf(run)).toMatchObject({ result: 'quick' });
   });
 
-  test('shouldQuery false goes into the history without a call of the model', async () => {
+  test('shouldQuery false adds to the history without a model call', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ when: 'note[^]*question', text: 'read it' }]);
     const prompts = new Prompts();
@@ -226,7 +226,7 @@ scenarios('turns', (sdk) => {
     ]);
   });
 
-  test('partial messages: the whole line of a block comes before its stop event', async () => {
+  test('partial messages: the complete block comes before its stop event', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { thinking: 'Let me think.', text: 'I will add.', tools: [add(1, 1)] },
@@ -255,7 +255,7 @@ scenarios('turns', (sdk) => {
     expect(resultOf(run)['ttft_ms']).toBeTypeOf('number');
   });
 
-  test('tools that only read overlap, others run one after the other', async () => {
+  test('read-only tools run in parallel, others one after the other', async () => {
     await using ws = await Workspace.open();
     const peak = async (readOnlyHint: boolean): Promise<number> => {
       let [running, most] = [0, 0];
@@ -365,7 +365,7 @@ scenarios('turns', (sdk) => {
     ]);
   });
 
-  test('thinking comes as a block of its own', async () => {
+  test('thinking is a separate block', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ thinking: 'Hm.', text: 'Yes.' }]);
     const run = await readAll(sdk.query({ prompt: 'go', options: options(ws, model) }));

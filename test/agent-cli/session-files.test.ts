@@ -73,7 +73,7 @@ const FILES: readonly (readonly JsonObject[])[] = [
     { type: 'tag', tag: 'red' },
   ],
   [entry('user', 'a', null, 'plain'), { type: 'ai-title', aiTitle: 'By the model' }],
-  // No session of its own: nobody asked anything, or only a subagent was asked.
+  // Not listed as sessions: a file without a prompt, and one of a sub-agent.
   [],
   [entry('user', 'a', null, 'of a subagent', { isSidechain: true })],
 ];
@@ -84,7 +84,7 @@ interface Reader {
   getSessionMessages(sessionId: string, options: object): Promise<JsonObject[]>;
 }
 
-scenarios('files of sessions', (sdk: AgentSdk) => {
+scenarios('transcripts', (sdk: AgentSdk) => {
   const reader = sdk as unknown as Reader;
   const before = process.env['CLAUDE_CONFIG_DIR'];
   let config = '';
@@ -113,14 +113,14 @@ scenarios('files of sessions', (sdk: AgentSdk) => {
   const messages = async (n: number): Promise<unknown> =>
     (await reader.getSessionMessages(id(n), { dir: DIR })).map(({ uuid }) => uuid).join('');
 
-  test('those that hold a conversation are listed', async () => {
+  test('transcripts with messages are listed', async () => {
     const listed = await reader.listSessions({ dir: DIR });
     expect(listed.map(({ sessionId }) => sessionId).toSorted()).toEqual([1, 2, 3, 4, 5].map(id));
     expect(await reader.getSessionInfo(id(6), { dir: DIR })).toBeUndefined();
     expect(await reader.getSessionInfo(id(7), { dir: DIR })).toBeUndefined();
   });
 
-  test('the messages are those of the branch that was kept', async () => {
+  test('the messages are those of the current branch', async () => {
     expect(await messages(1)).toBe('abef');
     expect(await messages(2)).toBe('abcdef');
     expect(await messages(3)).toBe('cd');
@@ -130,7 +130,7 @@ scenarios('files of sessions', (sdk: AgentSdk) => {
     expect(first).toMatchObject({ type: 'user', session_id: id(1), timestamp: at(2) });
   });
 
-  test('what is told of a session', async () => {
+  test('the information about a session', async () => {
     const info = (n: number): Promise<JsonObject | undefined> =>
       reader.getSessionInfo(id(n), { dir: DIR });
     expect(await info(1)).toMatchObject({

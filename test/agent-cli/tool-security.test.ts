@@ -75,7 +75,7 @@ describe('paths', () => {
     expect(results[2]?.text).toContain('is a file of the kernel');
   }, 30_000);
 
-  test('a pattern without a root matches nothing outside of the working directory', async () => {
+  test('a relative pattern matches nothing outside of the working directory', async () => {
     await using ws = await Workspace.open();
     await writeFile(join(ws.root, 'outside.txt'), 'secret');
     const results = await callTools(
@@ -91,7 +91,7 @@ describe('paths', () => {
     expect(existsSync(join(ws.root, 'new.txt'))).toBe(false);
   });
 
-  test('Read(secret/**) as a deny rule holds through links, for Grep and for Glob', async () => {
+  test('the deny rule Read(secret/**) applies through links, to Grep and to Glob', async () => {
     await using ws = await Workspace.open();
     await mkdir(join(ws.cwd, 'secret'));
     await writeFile(join(ws.cwd, 'secret/key.txt'), 'hunter2');
@@ -126,7 +126,7 @@ describe('paths', () => {
   }, 60_000);
 });
 
-test('a deny rule for a command holds for other spellings of it', async () => {
+test('a deny rule for a command covers other spellings of it', async () => {
   await using ws = await Workspace.open();
   const commands = [
     'touch made',
@@ -155,7 +155,7 @@ describe('an approval with edits', () => {
   const ask = ['--permission-prompt-tool=stdio'];
   const ls = { name: 'Bash', input: { command: 'ls' } };
 
-  test('is decided about again: a deny rule wins', async () => {
+  test('is decided again: a deny rule wins', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ tools: [ls] }, { text: 'done' }]);
     const deny = ['--disallowedTools', 'Bash(touch *)'];
@@ -173,7 +173,7 @@ describe('an approval with edits', () => {
     expect(existsSync(join(ws.cwd, 'made'))).toBe(false);
   });
 
-  test('is asked about again when it reaches outside of what was approved', async () => {
+  test('needs another approval if it reaches outside of what was approved', async () => {
     await using ws = await Workspace.open();
     await writeFile(join(ws.cwd, 'in.txt'), 'in');
     await writeFile(join(ws.root, 'out.txt'), 'the outside');
@@ -193,7 +193,7 @@ describe('an approval with edits', () => {
     expect(await readFile(join(ws.root, 'out.txt'), 'utf8')).toBe('the outside');
   });
 
-  test('must fit the schema of the tool', async () => {
+  test('must match the schema of the tool', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ tools: [ls] }, { text: 'done' }]);
     await using host = new RawHost(ws, [...ALL, model, ...ask]);
@@ -208,7 +208,7 @@ describe('an approval with edits', () => {
     ]);
   });
 
-  test('runs when nothing speaks against it', async () => {
+  test('runs if no rule and no check denies it', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([{ tools: [ls] }, { text: 'done' }]);
     await using host = new RawHost(ws, [...ALL, model, ...ask]);
@@ -266,7 +266,7 @@ describe('secrets', () => {
     expect(seen).toMatchObject({ MY_TOKEN: 'given', HARMLESS: 'stays' });
   });
 
-  test('a transcript and its folders are for their owner alone', async () => {
+  test('only the owner can read a transcript and its folders', async () => {
     await using ws = await Workspace.open();
     await callTools(ws, []);
     const projects = join(ws.config, 'projects');
@@ -362,7 +362,7 @@ test('every decision about a call is on the message lane before the call runs', 
   );
 });
 
-describe('a permission that is given for good', () => {
+describe('a permanent permission', () => {
   test.each([
     ['', 'echo other'],
     [' ', 'echo other'],
@@ -370,7 +370,7 @@ describe('a permission that is given for good', () => {
     ['*', 'echo other'],
     ['echo:*', 'echo other'],
     ['echo a', 'echo b'],
-  ])('for %j is not one for %j', async (approved, other) => {
+  ])('for %j does not cover %j', async (approved, other) => {
     await using ws = await Workspace.open();
     const bash = (command: string): JsonObject => ({
       tools: [{ name: 'Bash', input: { command } }],
@@ -387,7 +387,7 @@ describe('a permission that is given for good', () => {
     expect(asked).toEqual([approved, other]);
   });
 
-  test('without a pattern, in a rule that has one, allows nothing', async () => {
+  test('with an empty pattern allows nothing', async () => {
     await using ws = await Workspace.open();
     const call = { tools: [{ name: 'Bash', input: { command: 'echo a' } }] };
     const model = await ws.script([call, call, { text: 'done' }]);

@@ -30,7 +30,7 @@ async function callTools(
 }
 
 describe('built-in tools', () => {
-  test('are off unless they are asked for', async () => {
+  test('are off by default', async () => {
     await using ws = await Workspace.open();
     await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'x' }])]);
     host.prompt('go');
@@ -72,7 +72,7 @@ describe('built-in tools', () => {
     ]);
   });
 
-  test('do not leave the working directories without a permission, links included', async () => {
+  test('do not leave the working directories without a permission, also through links', async () => {
     await using ws = await Workspace.open();
     await writeFile(join(ws.root, 'secret'), 'hidden');
     const { symlink } = await import('node:fs/promises');
@@ -87,7 +87,7 @@ describe('built-in tools', () => {
     for (const [content] of added as [unknown, boolean][]) expect(content).toContain('hidden');
   });
 
-  test('Bash runs what is allowed: output, exit code, time limit', async () => {
+  test('Bash runs allowed commands: output, exit code, timeout', async () => {
     await using ws = await Workspace.open();
     const results = await callTools(
       ws,
@@ -119,7 +119,7 @@ describe('built-in tools', () => {
     expect(await survivors([await read()], 10_000)).toEqual([]);
   });
 
-  test('the host is asked about a command, with the suggestion to allow it', async () => {
+  test('a permission request for a command suggests a rule that allows it', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { tools: [{ name: 'Bash', input: { command: 'echo hi', description: 'Says hi' } }] },
@@ -158,7 +158,7 @@ const servers = await peer('mcp-servers');
 const entry = (name: string): string =>
   join(servers.path, 'node_modules/@modelcontextprotocol', `server-${name}`, 'dist/index.js');
 
-suite('MCP servers of others, over stdio', servers.reason, () => {
+suite('MCP servers of other projects, over stdio', servers.reason, () => {
   const mcp = (config: JsonObject): string[] => [
     '--mcp-config',
     JSON.stringify({ mcpServers: config }),
@@ -173,7 +173,7 @@ suite('MCP servers of others, over stdio', servers.reason, () => {
     args: [entry(name), ...args],
   });
 
-  test('files, memory and everything are connected at once and used in one turn', async () => {
+  test('files, memory and everything are connected in parallel and used in one turn', async () => {
     await using ws = await Workspace.open();
     await mkdir(join(ws.cwd, 'docs'));
     await writeFile(join(ws.cwd, 'docs/note.txt'), 'the note');
@@ -249,7 +249,7 @@ suite('MCP servers of others, over stdio', servers.reason, () => {
     expect(await host.result()).toMatchObject({ result: 'done' });
   });
 
-  test('sampling of a dialled server is answered by the model of the session', async () => {
+  test('the model of the session handles sampling of a dialled server', async () => {
     await using ws = await Workspace.open();
     const input = { prompt: 'name a colour', maxTokens: 20 };
     const model = await ws.script([
@@ -263,7 +263,7 @@ suite('MCP servers of others, over stdio', servers.reason, () => {
     expect(JSON.stringify(result(host))).toContain('blue');
   });
 
-  test('a server that dies in a call fails the call, not the session', async () => {
+  test('a server that exits during a call fails the call, not the session', async () => {
     await using ws = await Workspace.open();
     const file = join(ws.cwd, 'mortal.ts');
     const door = (part: string): string =>

@@ -10,7 +10,10 @@ export const AGENT: string = fileURLToPath(
   new URL('../../dist/agent-cli/main.js', import.meta.url),
 );
 
-/** A place of its own for one test: working directory, config, and nothing of this machine's environment. */
+/**
+ * A place of its own for one test: working directory, config, and nothing of this machine's
+ * environment.
+ */
 export class Workspace implements AsyncDisposable {
   readonly root: string;
   readonly cwd: string;
@@ -56,11 +59,14 @@ export class Workspace implements AsyncDisposable {
 /** Answers a control request of the agent; `undefined` leaves it open. */
 export type Responder = (request: JsonObject, frame: JsonObject) => unknown;
 
-/** The raw other end of the pipe: writes lines, sees every line that comes, answers what it was told to. */
+/**
+ * A host without our host library: writes lines, records every line that it reads, and responds to
+ * requests with the registered responders.
+ */
 export class RawHost implements AsyncDisposable {
   readonly transport: ProcessTransport;
   readonly seen: JsonObject[] = [];
-  /** Lines that were no JSON objects: must stay empty. */
+  /** Lines that are not JSON objects; must stay empty. */
   readonly noise: string[] = [];
   readonly #responders = new Map<string, Responder>();
   readonly #over: Promise<void>;
@@ -100,7 +106,10 @@ export class RawHost implements AsyncDisposable {
     this.#responders.set(subtype, responder);
   }
 
-  /** Declares an in-process server `calc` and serves it; a call is answered when `call` gives a text. */
+  /**
+   * Declares an in-process server `calc` and serves it; a call is answered when `call` gives a
+   * text.
+   */
   serve(
     tools: readonly JsonObject[],
     call: (params: JsonObject, frame: JsonObject) => string | undefined,
@@ -130,7 +139,10 @@ export class RawHost implements AsyncDisposable {
     });
   }
 
-  /** The next frame for which `wanted` holds, of those not yet asked for; fails at the end of the output. */
+  /**
+   * The next frame for which `wanted` holds, of those not yet asked for; fails at the end of the
+   * output.
+   */
   async next(wanted: (frame: JsonObject) => boolean, what = 'the frame'): Promise<JsonObject> {
     for (;;) {
       while (this.#at < this.seen.length) {
@@ -167,7 +179,10 @@ export class RawHost implements AsyncDisposable {
     return this.type('result');
   }
 
-  /** Ends the input, reads to the end, and returns the exit code; fails if anything but protocol came. */
+  /**
+   * Ends the input, reads to the end, and returns the exit code; fails if anything but protocol
+   * came.
+   */
   async end(): Promise<number | null> {
     this.transport.endInput();
     await this.#over;
@@ -180,7 +195,7 @@ export class RawHost implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // What the agent still asks is for nobody.
+    // Requests that the agent still sends get no response.
     this.#responders.clear();
     await this.transport[Symbol.asyncDispose]();
     await this.#over;

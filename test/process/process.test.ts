@@ -48,7 +48,7 @@ describe('a start that fails', () => {
     ['a zero byte in an argument', { args: ['a\0b'] }, 'invalid', /null bytes/],
   ];
   for (const [name, options, code, text] of cases) {
-    verifies('S13', `${name} is told at once, with what to look at`, async () => {
+    verifies('S13', `${name} is reported immediately, with a hint`, async () => {
       await using peer = spawnProcess({ command: 'node', args: [], env, ...options });
       const { startError, ...exit } = await peer.exited;
       expect(startError).toMatchObject({ code, message: expect.stringMatching(text) });
@@ -59,7 +59,7 @@ describe('a start that fails', () => {
     });
   }
 
-  test('a file without the right to execute, and one whose interpreter is missing', async () => {
+  test('a file without execute permission, and one whose interpreter is missing', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'duolane-'));
     const file = join(folder, 'tool');
     writeFileSync(file, '#!/no/such/interpreter\n');
@@ -75,7 +75,7 @@ describe('a start that fails', () => {
 
 verifies(
   'S4',
-  'the transport knows no prompt: it passes arguments and environment on as they are',
+  'the transport passes arguments and environment on unchanged, without a prompt',
   async () => {
     const print = 'console.log(JSON.stringify([process.argv.slice(1), process.env]))';
     const args = ['-e', print, '--', '--a=b c', '', '"quoted"'];
@@ -93,7 +93,7 @@ verifies(
 );
 
 describe('pipes', () => {
-  test('writes come back, and end of input ends a child that reads', async () => {
+  test('a child echoes writes, and end of input ends it', async () => {
     await using peer = spawnProcess({ command: 'cat', args: [], env });
     peer.write('grüß ');
     peer.write('dich\n');
@@ -105,7 +105,7 @@ describe('pipes', () => {
     expect(await peer.exited).toEqual({ code: 0, stderr: '' });
   });
 
-  verifies('S13', 'exit codes and signals are told with the stderr before them', async () => {
+  verifies('S13', 'exit codes and signals are reported with the last stderr', async () => {
     const exits = await Promise.all([
       node("process.stderr.write('why'); process.exitCode = 7").exited,
       node("process.kill(process.pid, 'SIGKILL'); setInterval(() => {}, 1000)").exited,
@@ -116,7 +116,7 @@ describe('pipes', () => {
     ]);
   });
 
-  test('a child that has gone fails the write with `closed`, and all that wait for room', async () => {
+  test('after the exit of the child, writes and pending drains fail with `closed`', async () => {
     await using peer = spawnProcess(stub('stop-reading'));
     while (peer.write('x'.repeat(100_000)));
     const waiting = [peer.drained(), peer.drained(), peer.drained()];
@@ -127,7 +127,7 @@ describe('pipes', () => {
     await expect(peer.drained()).rejects.toMatchObject({ code: 'closed' });
   });
 
-  test('a child that closes its stdin and lives turns writes into `closed`, not into a crash', async () => {
+  test('after the child closed its stdin, writes fail with `closed` instead of a crash', async () => {
     const code = "require('fs').closeSync(0); console.log('x'); setInterval(() => {}, 1000)";
     await using peer = node(code, { graceMs: 50 });
     const reader = peer.output[Symbol.asyncIterator]();
@@ -153,7 +153,7 @@ describe('pipes', () => {
     expect(await peer.exited).toMatchObject({ code: 0 });
   });
 
-  test('a reader that is behind holds the child back, and then gets every byte', async () => {
+  test('a slow reader pauses the child, and then gets every byte', async () => {
     const total = 20_000_000;
     let done = false;
     await using peer = node(
@@ -172,7 +172,7 @@ describe('pipes', () => {
     expect(await peer.exited).toEqual({ code: 0, stderr: 'done' });
   });
 
-  test('of a stderr flood the last 64 KiB are kept, and the tap sees all of it', async () => {
+  test('the last 64 KiB of a large stderr are kept, and onStderr gets all of it', async () => {
     let tapped = 0;
     await using peer = node(
       "for (let i = 0; i < 2000; i++) process.stderr.write('é'.repeat(5000)); process.stderr.write('end')",
@@ -185,7 +185,7 @@ describe('pipes', () => {
     expect(stderr).toMatch(/^é+end$/);
   });
 
-  test('the output ends although a process that left the group holds the pipe', async () => {
+  test('the output ends although a process outside of the group has the pipe open', async () => {
     await using peer = spawnProcess(stub());
     const host = new LineHost(peer);
     host.prompt(
@@ -197,7 +197,7 @@ describe('pipes', () => {
     expect(await peer.exited).toMatchObject({ code: 0 });
   });
 
-  test('the output and stderr end although a process that left the group goes on writing', async () => {
+  test('output and stderr end although a process outside of the group still writes', async () => {
     const held = `
       for (const pipe of [process.stdout, process.stderr]) pipe.on('error', () => process.exit());
       setInterval(() => { process.stdout.write('noise'); process.stderr.write('noise'); }, 20);`;
@@ -217,14 +217,14 @@ describe('pipes', () => {
 describe('the end', () => {
   const limits = { graceMs: 100, killMs: 100 };
 
-  verifies('S116', 'dispose lets a child leave by itself', async () => {
+  verifies('S116', 'dispose lets a child exit on its own', async () => {
     const peer = spawnProcess(stub());
     await peer[Symbol.asyncDispose]();
     await peer[Symbol.asyncDispose]();
     expect(await peer.exited).toEqual({ code: 0, stderr: '' });
   });
 
-  verifies('S116', 'dispose ends one that ignores end of file with SIGTERM', async () => {
+  verifies('S116', 'dispose sends SIGTERM to a child that ignores end of file', async () => {
     const peer = spawnProcess({ ...stub('ignore-eof'), ...limits, killMs: 20_000 });
     const host = new LineHost(peer);
     host.prompt('hi');
@@ -235,7 +235,7 @@ describe('the end', () => {
 
   verifies(
     'S116',
-    'dispose kills one that is deaf, with its whole tree, in bounded time',
+    'dispose kills a child that ignores signals, with its complete tree, in bounded time',
     async () => {
       const peer = spawnProcess({ ...stub('ignore-all'), ...limits });
       const host = new LineHost(peer);
@@ -249,7 +249,7 @@ describe('the end', () => {
     },
   );
 
-  verifies('S116', 'a grandchild that outlives the child is ended with it', async () => {
+  verifies('S116', 'a grandchild that outlives the child is killed', async () => {
     await using peer = spawnProcess({ ...stub(), ...limits });
     const host = new LineHost(peer);
     host.prompt(prompt({ spawn: DEAF }));
@@ -259,7 +259,7 @@ describe('the end', () => {
     expect(await survivors(said(host), 5000)).toEqual([]);
   });
 
-  test('a child that writes what nobody reads can still leave by itself', async () => {
+  test('a child whose output is not read can still exit on its own', async () => {
     let started = (): void => {};
     const flooding = new Promise<void>((resolve) => (started = resolve));
     const peer = spawnProcess({ ...stub(), graceMs: 20_000, onStderr: () => started() });
@@ -270,7 +270,7 @@ describe('the end', () => {
     expect(await peer.exited).toMatchObject({ code: 0 });
   });
 
-  test('100 children at once: one exit hook, no warning, all gone', async () => {
+  test('100 children at the same time: one exit hook, no warning, all exited', async () => {
     const warnings: Error[] = [];
     const warn = (warning: Error): number => warnings.push(warning);
     process.on('warning', warn);
@@ -288,7 +288,7 @@ describe('the end', () => {
   });
 });
 
-suite('the death of the host', noWindows, () => {
+suite('an exit of the host', noWindows, () => {
   const HOST = fileURLToPath(new URL('../fixtures/process-host.ts', import.meta.url));
 
   async function hostWithTree(mode: string) {
@@ -303,7 +303,7 @@ suite('the death of the host', noWindows, () => {
     return { host, exited, tree };
   }
 
-  verifies('S116', 'kill -9 leaves nothing of a deaf tree', async () => {
+  verifies('S116', 'kill -9 of the host also ends a tree that ignores signals', async () => {
     const { host, exited, tree } = await hostWithTree('wait');
     expect(tree.filter(isAlive)).toHaveLength(3);
     host.kill('SIGKILL');
@@ -311,14 +311,14 @@ suite('the death of the host', noWindows, () => {
     expect(await survivors(tree, 3000)).toEqual([]);
   });
 
-  test('SIGTERM has its usual effect on the host, and nothing is left', async () => {
+  test('SIGTERM has its usual effect on the host, and no process remains', async () => {
     const { host, exited, tree } = await hostWithTree('wait');
     host.kill('SIGTERM');
     expect(await exited).toEqual([null, 'SIGTERM']);
     expect(await survivors(tree, 3000)).toEqual([]);
   });
 
-  test.each(['exit', 'exit-during-dispose'])('%s leaves nothing', async (mode) => {
+  test.each(['exit', 'exit-during-dispose'])('%s leaves no process', async (mode) => {
     const { exited, tree } = await hostWithTree(mode);
     expect(await exited).toEqual([0, null]);
     expect(await survivors(tree, 3000)).toEqual([]);

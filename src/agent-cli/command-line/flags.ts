@@ -137,7 +137,9 @@ const IGNORED: Readonly<Record<string, Arity>> = {
   'enable-auth-status': 'none',
 };
 
-/** Flags that cannot be ignored: without their effect the session would have a different history. */
+/**
+ * Flags that cannot be ignored: without their effect the session would have a different history.
+ */
 const REFUSED: Readonly<Record<string, Arity>> = { 'resume-drops-turn': 'one' };
 
 const SHORT: Readonly<Record<string, string>> = {
@@ -219,7 +221,8 @@ export function parseFlags(argv: readonly string[]): AgentFlags {
   ];
   const bypass = has('dangerously-skip-permissions');
   const wanted = bypass ? 'bypassPermissions' : (last('permission-mode') ?? 'default');
-  // In mode `auto` a model of the vendor decides about calls. Asking the user is the safe substitute.
+  // In mode `auto` a model of the vendor decides about calls. Asking the user is the safe
+  // substitute.
   const mode = wanted === 'auto' ? 'default' : wanted;
   if (wanted === 'auto')
     notes.push(
@@ -326,9 +329,9 @@ function check(flags: AgentFlags): void {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * Splits `a,b c(d, e)` at commas and spaces outside of parentheses. An unclosed parenthesis keeps the
- * rest of the text in its item, and `parseRule` refuses that item. Split at its space, `Bash(git *`
- * would become the rule `Bash`, which applies to every command.
+ * Splits `a,b c(d, e)` at commas and spaces outside of parentheses. An unclosed parenthesis keeps
+ * the rest of the text in its item, and `parseRule` refuses that item. Split at its space,
+ * `Bash(git *` would become the rule `Bash`, which applies to every command.
  */
 export function splitList(text: string): string[] {
   const items: string[] = [];

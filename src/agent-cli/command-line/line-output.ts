@@ -11,9 +11,9 @@ export interface Sink {
 }
 
 /**
- * The only writer of stdout: complete lines, in the order of the calls. `write` never waits, so that
- * control responses are not delayed; code that writes many lines awaits `drained()` between them.
- * When the reader closes the pipe (EPIPE), `gone` aborts and later writes are dropped.
+ * The only writer of stdout: complete lines, in the order of the calls. `write` never waits, so
+ * that control responses are not delayed; code that writes many lines awaits `drained()` between
+ * them. When the reader closes the pipe (EPIPE), `gone` aborts and later writes are dropped.
  */
 export class LineOutput {
   readonly #sink: Sink;

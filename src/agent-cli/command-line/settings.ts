@@ -19,7 +19,9 @@ export interface Settings {
   /** By model name. The cost of a model without a price counts as 0. */
   readonly prices: Readonly<Record<string, Price>>;
   readonly retry: RetryPolicy;
-  /** Names of secrets in the environment that Bash and stdio servers get; a final `*` is a wildcard. */
+  /**
+   * Names of secrets in the environment that Bash and stdio servers get; a final `*` is a wildcard.
+   */
   readonly passEnv: readonly string[];
   /** The object of `--settings`, unchanged. */
   readonly given: JsonObject;

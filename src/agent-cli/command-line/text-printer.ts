@@ -4,9 +4,9 @@ import type { LineOutput } from './line-output.ts';
 import { asObject, asString } from '../../json.ts';
 
 /**
- * Returns the writer of an output format: `text` prints the model's text while it is streamed, `json`
- * the result, `stream-json` every message. Text of an attempt that is retried cannot be removed from
- * a terminal, so a line marks where the message starts again.
+ * Returns the writer of an output format: `text` prints the model's text while it is streamed,
+ * `json` the result, `stream-json` every message. Text of an attempt that is retried cannot be
+ * removed from a terminal, so a line marks where the message starts again.
  */
 export function printer(format: PrintFormat, output: LineOutput): (message: JsonObject) => void {
   if (format === 'stream-json') return (message) => output.write(message);

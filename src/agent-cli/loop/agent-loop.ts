@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isControl } from '../../wire/control-peer.ts';
@@ -28,26 +28,26 @@ export interface AgentLoopOptions {
   readonly flags: AgentFlags;
   readonly settings: Settings;
   readonly mcpConfigs: readonly JsonObject[];
-  /** What was asked for and has no effect, for the message lane. */
+  /** Notices about options without effect, for the message lane. */
   readonly notices?: readonly string[];
   readonly model: ChosenModel;
-  /** Encloses commands, where the settings ask for it. */
+  /** The sandbox of commands, if the settings enable it. */
   readonly sandbox?: Sandbox | undefined;
   readonly stored: Opened;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly write: (message: JsonObject) => void;
   readonly drained: () => Promise<void>;
-  /** For people: stderr. */
+  /** Writes a line to stderr, for people. */
   readonly note: (text: string) => void;
 }
 
-/** How long a turn may take to end when the process must. */
+/** How long a turn, and the SessionEnd hooks, may take when the process must exit. */
 const EXIT_GRACE_MS = 1500;
 
 /**
- * The agent at this end of the pipe: takes frames, runs one turn after the other, and knows when all
- * is over. After `endInput` it finishes what is queued and then resolves `done` with the exit code.
+ * The agent loop: takes frames of the host and runs one turn after the other. After `endInput` it
+ * finishes the queued turns and then resolves `done` with the exit code.
  */
 export class AgentLoop implements LoopControls {
   readonly version: string = VERSION;
@@ -60,7 +60,7 @@ export class AgentLoop implements LoopControls {
   #turn: TurnState | undefined;
   #started = false;
   #inputEnded = false;
-  #saidGoodbye = false;
+  #sessionEndFired = false;
   #failed = false;
   #finish: (code: number) => void = () => {};
 
@@ -95,7 +95,7 @@ export class AgentLoop implements LoopControls {
         clientInfo: { name: 'duolane-agent', version: VERSION },
         onRequest: async (server, method, params, signal) => {
           const { answerServer } = await import('./mcp-client-requests.ts');
-          const able = { lane, cwd, model: () => this.session.choices.model };
+          const able = { lane, cwd, model: () => this.session.parts.choices.model };
           const answer = (): Promise<JsonObject> =>
             answerServer(able, server, method, params, signal);
           return method === 'elicitation/create' ? this.session.waiting(answer) : answer();
@@ -122,22 +122,22 @@ export class AgentLoop implements LoopControls {
       systemPrompt: [flags.systemPrompt, flags.appendSystemPrompt].filter(Boolean).join('\n\n'),
       effort: flags.effort,
     };
-    const place = {
+    const workspace = {
       cwd,
       env: childEnv,
       directories: () => choices.directories,
       policy: () => this.session.policy,
       sandbox: options.sandbox,
     };
-    const builtins = loadBuiltins(flags.tools, place);
-    builtins.catch(() => {}); // thrown again when a turn needs them
+    const builtins = loadBuiltins(flags.tools, workspace);
+    builtins.catch(() => {}); // the first turn awaits it and reports the failure
     this.session = new CliSession({
       id: stored.id,
       cwd,
       flags,
       settings,
       choices,
-      conversation: historyFrom(stored.entries),
+      history: historyFrom(stored.entries),
       transcript,
       lane,
       hooks: new HookDispatcher({
@@ -162,22 +162,25 @@ export class AgentLoop implements LoopControls {
       guards: () => closedPaths(options.sandbox, choices.directories),
       write: options.write,
       drained: options.drained,
-      tellState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
+      reportsState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
     });
     this.session.announce(...(options.notices ?? []));
     for (const config of options.mcpConfigs) this.#servers.addAll(config);
   }
 
-  /** Takes one line of stdin. Throws `invalid` for one that ends the session. */
+  /** Takes one frame of stdin. Throws `invalid` for a frame that must end the session. */
   receive(frame: JsonObject): void {
     if (frame['type'] === 'control_request' && !isObject(frame['request'])) {
-      throw new DuolaneError('invalid', 'a control_request without a request');
+      throw new DuolaneError(
+        'invalid',
+        'the host sent a control_request without a request: expected an object',
+      );
     }
     if (isControl(frame)) this.#lane.receive(frame);
     else if (frame['type'] === 'user') this.submit(readPrompt(frame));
   }
 
-  /** A message of the user: starts a turn, or waits for one. */
+  /** Takes a prompt: starts a turn, or adds the prompt to the queue. */
   submit(prompt: Prompt): void {
     const { session } = this;
     session.setState('running');
@@ -186,36 +189,36 @@ export class AgentLoop implements LoopControls {
       this.#begin([prompt]);
       return;
     }
-    session.queue.add(prompt);
+    session.parts.queue.add(prompt);
     if (prompt.priority === 'now') {
-      this.#turn.controller.abort(new TurnInterrupted('now', 'a more urgent message came'));
+      this.#turn.controller.abort(new TurnInterrupted('now', 'interrupted by an urgent message'));
     }
   }
 
   /**
-   * No more frames will come: requests to the host fail, queued turns still run. A turn that waits
-   * for the host's tools ends, and its calls stay open: to call the model with their failure would
-   * cost money and put a falsehood on record.
+   * Handles the end of stdin: requests to the host fail, queued turns still run. A turn that waits
+   * for tools of the host ends, and its calls stay open. Passing their failure to the model would
+   * cost money and store a wrong result in the transcript.
    */
   endInput(): void {
     if (this.#inputEnded) return;
     this.#inputEnded = true;
     const waits = this.#turn?.awaited.size ?? 0;
     if (waits > 0) {
-      const why = `the host closed the input before it answered ${waits} tool call(s); resume the session to go on`;
+      const why = `the host closed the input before it answered ${waits} tool call(s); resume the session to continue`;
       this.#turn?.controller.abort(new TurnInterrupted('end', why));
     }
     this.#lane.end(
-      new DuolaneError('closed', 'the host has closed the input, so it can no longer answer'),
+      new DuolaneError('closed', 'cannot send the request: the host has closed the input'),
     );
     if (!this.#turn) this.#end().catch(reportUnexpected);
   }
 
-  /** The process must end: hooks and the running turn get a short time to say so. */
+  /** Ends the session because the process must exit; the turn and the hooks get a grace period. */
   async terminate(why: string): Promise<void> {
-    this.session.queue.cancelAll();
+    this.session.parts.queue.cancelAll();
     this.#turn?.controller.abort(new TurnInterrupted('end', why));
-    await this.#sayGoodbye();
+    await this.#fireSessionEnd();
     this.endInput();
     const { settledWithin } = await import('../../stream/abort.ts');
     await settledWithin(this.done, EXIT_GRACE_MS);
@@ -225,14 +228,14 @@ export class AgentLoop implements LoopControls {
     readonly stillQueued: string[];
     readonly cancelled: string[];
   } {
-    const dropped = cancelQueued ? this.session.queue.cancelAll() : [];
+    const dropped = cancelQueued ? this.session.parts.queue.cancelAll() : [];
     this.#lifecycle(dropped, 'cancelled');
     this.#turn?.controller.abort(new TurnInterrupted('user', 'interrupted by the user'));
-    return { stillQueued: this.session.queue.uuids, cancelled: idsOf(dropped) };
+    return { stillQueued: this.session.parts.queue.uuids, cancelled: idsOf(dropped) };
   }
 
   cancelPrompt(uuid: string): boolean {
-    const cancelled = this.session.queue.cancel(uuid);
+    const cancelled = this.session.parts.queue.cancel(uuid);
     if (cancelled)
       this.session.emit({ type: 'command_lifecycle', command_uuid: uuid, state: 'cancelled' });
     return cancelled;
@@ -247,16 +250,16 @@ export class AgentLoop implements LoopControls {
     if (this.#started) return; // a repeated initialize
     this.#started = true;
     const options = { signal: this.#ended.signal, toolUseId: '', subject: source };
-    // Hooks report their own failures; a session starts without them.
-    void this.session.hooks.fire('SessionStart', { source }, options).catch(() => {});
+    // The dispatcher reports failures of hooks; the session starts anyway.
+    void this.session.parts.hooks.fire('SessionStart', { source }, options).catch(() => {});
   }
 
   endSession(): void {
-    this.session.queue.cancelAll();
+    this.session.parts.queue.cancelAll();
     this.#turn?.controller.abort(new TurnInterrupted('end', 'the host ended the session'));
-    // After the answer to this request.
+    // In a later microtask, so that the response to this request is written first.
     Promise.resolve()
-      .then(() => this.#sayGoodbye())
+      .then(() => this.#fireSessionEnd())
       .then(() => {
         this.#failed = false;
         this.endInput();
@@ -264,13 +267,13 @@ export class AgentLoop implements LoopControls {
       .catch(reportUnexpected);
   }
 
-  /** The SessionEnd hooks, once, while the host can still answer; it is not waited for long. */
-  async #sayGoodbye(): Promise<void> {
-    if (this.#inputEnded || this.#saidGoodbye) return;
-    this.#saidGoodbye = true;
+  /** Fires the SessionEnd hooks once and waits for them, at most for the grace period. */
+  async #fireSessionEnd(): Promise<void> {
+    if (this.#inputEnded || this.#sessionEndFired) return;
+    this.#sessionEndFired = true;
     const options = { signal: AbortSignal.timeout(EXIT_GRACE_MS), toolUseId: '', subject: 'other' };
-    // Hooks report their own failures; a session ends without them.
-    await this.session.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
+    // The dispatcher reports failures of hooks; the session ends anyway.
+    await this.session.parts.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
   }
 
   #begin(prompts: Prompt[]): void {
@@ -282,13 +285,13 @@ export class AgentLoop implements LoopControls {
 
   async #run(turn: TurnState): Promise<void> {
     const { session } = this;
-    // Loaded with the first turn: the answer to `initialize` does not wait for it.
+    // Loaded with the first turn, so that the response to `initialize` does not wait for it.
     const { runTurn } = await import('../turn/turn.ts');
     const result = await runTurn(session, turn);
     this.#failed = result['is_error'] === true;
     this.#lifecycle(turn.prompts, turn.interrupted ? 'cancelled' : 'completed');
     this.#turn = undefined;
-    const next = session.queue.take();
+    const next = session.parts.queue.take();
     if (next.length > 0) {
       this.#begin(next);
       return;
@@ -298,17 +301,17 @@ export class AgentLoop implements LoopControls {
   }
 
   async #end(): Promise<void> {
-    // A host that has closed our input can still hear it, though not answer.
-    if (!this.#saidGoodbye) this.session.hooks.notify('SessionEnd', { reason: 'other' });
-    this.#saidGoodbye = true;
-    this.#ended.abort(new DuolaneError('closed', 'the session is over'));
+    // A host that has closed stdin still reads stdout: it gets the event and cannot respond.
+    if (!this.#sessionEndFired) this.session.parts.hooks.notify('SessionEnd', { reason: 'other' });
+    this.#sessionEndFired = true;
+    this.#ended.abort(new DuolaneError('closed', 'the session has ended'));
     const closed = await Promise.allSettled([
       this.#servers[Symbol.asyncDispose](),
-      this.session.transcript[Symbol.asyncDispose](),
+      this.session.parts.transcript[Symbol.asyncDispose](),
     ]);
     for (const each of closed)
       if (each.status === 'rejected')
-        this.#options.note(`something could not be closed: ${String(each.reason)}`);
+        this.#options.note(`cannot close the session cleanly: ${errorMessage(each.reason)}`);
     this.#finish(this.#failed ? 1 : 0);
   }
 
@@ -319,7 +322,9 @@ export class AgentLoop implements LoopControls {
   }
 }
 
-/** What a command in the sandbox may not touch, the file tools of this process may not either. */
+/**
+ * Deny rules for the file tools: what a command in the sandbox must not use, they must not either.
+ */
 function closedPaths(
   sandbox: Sandbox | undefined,
   directories: readonly string[],
@@ -336,20 +341,20 @@ function closedPaths(
 
 async function loadBuiltins(
   names: readonly string[],
-  place: Workspace,
+  workspace: Workspace,
 ): Promise<readonly AgentTool[]> {
   if (names.length === 0) return [];
   const { builtinTools } = await import('../tools/builtin/builtin-tools.ts');
-  return builtinTools(names, place);
+  return builtinTools(names, workspace);
 }
 
-/** A `user` line as a prompt. Throws `invalid` for one whose message is not a user's. */
+/** Parses a `user` line. Throws `invalid` if it has no message of the role `user`. */
 export function readPrompt(frame: JsonObject): Prompt {
   const { role, content } = asObject(frame['message']);
   if (role !== 'user' || !(typeof content === 'string' || Array.isArray(content))) {
     throw new DuolaneError(
       'invalid',
-      'a user line needs message: {role: "user", content: text or blocks}',
+      'the host sent a user line without a message: expected {role: "user", content: text or blocks}',
     );
   }
   const priority = asString(frame['priority'], 'next');
@@ -362,8 +367,8 @@ export function readPrompt(frame: JsonObject): Prompt {
   };
 }
 
-const isPriority = (word: string): word is Priority =>
-  word === 'now' || word === 'next' || word === 'later';
+const isPriority = (value: string): value is Priority =>
+  value === 'now' || value === 'next' || value === 'later';
 
 const describeLog = (data: unknown): string =>
   typeof data === 'string' ? data : JSON.stringify(data);

@@ -8,28 +8,29 @@ import { applyUpdate, type PolicyUpdate } from '../permissions/permission-policy
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
+import { serverNotFound } from '../tools/mcp/mcp-servers.ts';
 import { CAPABILITIES, userLine } from '../turn/sdk-messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
-/** What the requests of a host need beyond the session: the one who runs turns. */
+/** The parts of the agent loop that control requests use. */
 export interface LoopControls {
   readonly session: CliSession;
   readonly version: string;
-  /** Stops the running turn at once; with `cancelQueued` what waits is dropped too. */
+  /** Interrupts the running turn; with `cancelQueued` also drops the queued prompts. */
   interrupt(options: { readonly cancelQueued: boolean }): {
     readonly stillQueued: string[];
     readonly cancelled: string[];
   };
   cancelPrompt(uuid: string): boolean;
   chooseModel(name: string | undefined): Promise<ChosenModel>;
-  /** Says goodbye and ends the process with code 0. */
+  /** Fires the SessionEnd hooks and ends the process with code 0. */
   endSession(): void;
   started(source: 'startup' | 'resume'): void;
 }
 
 type Handler = (
   request: ControlRequest,
-  conductor: LoopControls,
+  loop: LoopControls,
 ) => ControlResponse | Promise<ControlResponse>;
 
 const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
@@ -44,53 +45,53 @@ const no = (error: string, errorCode?: string): ControlResponse => ({
 });
 
 /**
- * Answers a request of the host. What can be answered at once is, so that an interrupt's receipt is
- * on the wire before anything that the interrupt causes.
+ * Handles a control request of the host. A handler returns its response synchronously if it can, so
+ * that the response to an interrupt is written before anything that the interrupt causes.
  */
 export function serveControl(
   request: ControlRequest,
-  conductor: LoopControls,
+  loop: LoopControls,
 ): ControlResponse | Promise<ControlResponse> {
   const handler = Object.hasOwn(HANDLERS, request.subtype) ? HANDLERS[request.subtype] : undefined;
   if (!handler) {
     return no(`Unsupported control request subtype: ${request.subtype}`, 'unsupported_request');
   }
-  return handler(request, conductor);
+  return handler(request, loop);
 }
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   initialize,
-  interrupt: (request, conductor) => {
+  interrupt: (request, loop) => {
     const cancelQueued = request['cancel_queued'] === true;
-    const { stillQueued, cancelled } = conductor.interrupt({ cancelQueued });
+    const { stillQueued, cancelled } = loop.interrupt({ cancelQueued });
     return ok({ still_queued: stillQueued, ...(cancelQueued && { cancelled }) });
   },
-  cancel_async_message: ({ message_uuid }, conductor) =>
-    ok({ cancelled: conductor.cancelPrompt(asString(message_uuid)) }),
+  cancel_async_message: ({ message_uuid }, loop) =>
+    ok({ cancelled: loop.cancelPrompt(asString(message_uuid)) }),
   set_permission_mode: setPermissionMode,
   set_model: setModel,
   set_max_thinking_tokens: ({ max_thinking_tokens }, { session }) => {
-    session.choices.thinkingTokens =
+    session.parts.choices.thinkingTokens =
       typeof max_thinking_tokens === 'number' ? max_thinking_tokens : undefined;
     return ok();
   },
   apply_flag_settings: applySettings,
   get_settings: (_, { session }) => ok(settingsOf(session)),
   list_permission_rules: (_, { session }) => ok({ rules: permissionsOf(session) }),
-  mcp_status: (_, { session }) => ok({ mcpServers: session.servers.describe() }),
+  mcp_status: (_, { session }) => ok({ mcpServers: session.parts.servers.describe() }),
   mcp_set_servers: async ({ servers }, { session }) =>
-    ok(await session.servers.replace(asObject(servers))),
+    ok(await session.parts.servers.replace(asObject(servers))),
   mcp_toggle: async ({ serverName, enabled }, { session }) => {
-    await session.servers.toggle(asString(serverName), enabled === true);
+    await session.parts.servers.toggle(asString(serverName), enabled === true);
     return ok();
   },
   mcp_reconnect: async ({ serverName }, { session }) => {
-    await session.servers.reconnect(asString(serverName));
+    await session.parts.servers.reconnect(asString(serverName));
     return ok();
   },
   mcp_message: ({ server_name, message }, { session }) => {
-    if (!isObject(message)) return no('mcp_message needs a message');
-    session.servers.receive(asString(server_name), message);
+    if (!isObject(message)) return no('the host sent mcp_message without a message');
+    session.parts.servers.receive(asString(server_name), message);
     return ok();
   },
   mcp_call: mcpCall,
@@ -106,18 +107,26 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     }),
   get_binary_version: (_, { version }) => ok({ version }),
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
-  read_file: async (request, { session: { cwd, choices } }) => {
+  read_file: async (request, { session: { parts } }) => {
     const { readFileForHost } = await import('./host-read-file.ts');
-    return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
+    return ok(
+      await readFileForHost(request, {
+        cwd: parts.cwd,
+        directories: parts.choices.directories,
+      }),
+    );
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
-    if (!session.servers.has(asString(serverName)))
-      return no(`Server not found: ${asString(serverName)}`);
+    if (!session.parts.servers.has(asString(serverName)))
+      return no(serverNotFound(asString(serverName)));
     if (mode !== 'auto') return ok();
-    return ok({ warning: 'auto is not supported: what no rule allows is asked, as by default' });
+    return ok({
+      warning:
+        'mode "auto" is not supported; mode "default" is used, which asks before each call that no rule allows',
+    });
   },
-  get_hooks_listing: (_, { session }) => ok(session.hooks.listing),
-  // There are none to load, and a host that asks for them all the same is told so.
+  get_hooks_listing: (_, { session }) => ok(session.parts.hooks.listing),
+  // This CLI has no skills, plugins and styles to load: the lists are empty.
   reload_skills: () => ok({ skills: [] }),
   reload_plugins: () => ok({ commands: [], agents: [], plugins: [], mcpServers: [] }),
   reload_output_styles: () => ok({ output_styles: ['default'] }),
@@ -125,39 +134,39 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   stop_task: () => ok({}),
   background_tasks: () => ok({}),
   set_has_subscribers: () => ok(),
-  end_session: (_, conductor) => {
-    conductor.endSession();
+  end_session: (_, loop) => {
+    loop.endSession();
     return ok();
   },
 };
 
-function initialize(request: ControlRequest, conductor: LoopControls): ControlResponse {
-  const { session, version } = conductor;
-  // The prompt may be in the pipe already: after a refusal no turn runs.
-  session.refusal = session.hooks.refusal(request['hooks']);
+function initialize(request: ControlRequest, loop: LoopControls): ControlResponse {
+  const { session, version } = loop;
+  // The prompt may be in the pipe already. After an error response no turn must run.
+  session.refusal = session.parts.hooks.refusal(request['hooks']);
   if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
   session.announce(
     ...ignoredFields(request).map((name) => `${name} is not supported and was ignored`),
-    ...session.hooks
+    ...session.parts.hooks
       .uncalled(request['hooks'])
-      .map((event) => `hooks on ${event} are never called by this CLI`),
+      .map((event) => `hooks on ${event} are not supported and never called`),
   );
-  const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
+  const applied = 'hooks' in request ? session.parts.hooks.register(request['hooks']) : 0;
   if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
   takeSystemPrompt(session, request);
   const manifests = asObject(request['sdkMcpServerManifests']);
   const configs = asObject(request['sdkMcpServerConfigs']);
   const parked: Record<string, string> = {};
   for (const name of asStrings(request['sdkMcpServers'])) {
-    if (session.servers.has(name)) continue; // a repeated initialize
+    if (session.parts.servers.has(name)) continue; // a repeated initialize
     const manifest = isObject(manifests[name]) ? manifests[name] : undefined;
     if (manifest) parked[name] = 'parked';
-    session.servers.add(name, { type: 'sdk', name, ...asObject(configs[name]) }, manifest);
+    session.parts.servers.add(name, { type: 'sdk', name, ...asObject(configs[name]) }, manifest);
   }
-  conductor.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
-  // A host that connects again finds the questions that still wait for it beside the answer.
+  loop.started(session.parts.flags.resume || session.parts.flags.continue ? 'resume' : 'startup');
+  // A host that reconnects gets the permission requests that are still open with the response.
   const waiting = {
-    pending_permission_requests: session.lane.unanswered('can_use_tool'),
+    pending_permission_requests: session.parts.lane.unanswered('can_use_tool'),
     pending_user_dialog_requests: [],
   };
   const state = {
@@ -166,10 +175,10 @@ function initialize(request: ControlRequest, conductor: LoopControls): ControlRe
     output_style: 'default',
     available_output_styles: ['default'],
     models: modelsOf(session),
-    account: { apiKeySource: session.choices.model.model.keySource },
+    account: { apiKeySource: session.parts.choices.model.model.keySource },
     pid: process.pid,
     claude_code_version: version,
-    current_permission_mode: session.choices.policy.mode,
+    current_permission_mode: session.parts.choices.policy.mode,
     hook_on_failure_supported: true,
     hooks_applied: applied,
     session_state: session.state,
@@ -179,7 +188,8 @@ function initialize(request: ControlRequest, conductor: LoopControls): ControlRe
   return ok(state, waiting);
 }
 
-function takeSystemPrompt({ choices }: CliSession, request: ControlRequest): void {
+function takeSystemPrompt({ parts }: CliSession, request: ControlRequest): void {
+  const { choices } = parts;
   const { systemPrompt } = request;
   if (Array.isArray(systemPrompt))
     choices.systemPrompt = asStrings(systemPrompt).filter(Boolean).join('\n\n');
@@ -195,27 +205,24 @@ function setPermissionMode({ mode }: ControlRequest, { session }: LoopControls):
       'invalid_mode',
     );
   }
-  if (mode === 'bypassPermissions' && !session.flags.allowBypass) {
+  if (mode === 'bypassPermissions' && !session.parts.flags.allowBypass) {
     return no(
       'Cannot set permission mode: the session was not started with --allow-dangerously-skip-permissions',
       'invalid_mode',
     );
   }
-  // The answer first, then the status line.
-  queueMicrotask(() => session.setPolicy({ ...session.choices.policy, mode }));
+  // In a microtask, so that the response is written before the status line.
+  queueMicrotask(() => session.setPolicy({ ...session.parts.choices.policy, mode }));
   return ok({ mode });
 }
 
-async function setModel(
-  { model }: ControlRequest,
-  conductor: LoopControls,
-): Promise<ControlResponse> {
-  const { session } = conductor;
+async function setModel({ model }: ControlRequest, loop: LoopControls): Promise<ControlResponse> {
+  const { session } = loop;
   const name = typeof model === 'string' && model !== 'default' ? model : undefined;
-  const chosen = await conductor.chooseModel(name);
-  session.choices.model = chosen;
-  const said = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
-  session.emit(userLine([{ type: 'text', text: said }], { isReplay: true }));
+  const chosen = await loop.chooseModel(name);
+  session.parts.choices.model = chosen;
+  const text = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
+  session.emit(userLine([{ type: 'text', text }], { isReplay: true }));
   return ok({ model: chosen.model.name });
 }
 
@@ -224,11 +231,11 @@ async function mcpCall(
   { session }: LoopControls,
 ): Promise<ControlResponse> {
   const name = asString(request['tool']);
-  const tool = session.servers.tools().find(({ spec }) => spec.name === name);
+  const tool = session.parts.servers.tools().find(({ spec }) => spec.name === name);
   if (!tool || tool.server?.source === 'sdk') {
     throw new DuolaneError(
       'not_found',
-      `No such tool on a server that this process dials: ${name}`,
+      `tool "${name}" not found; it must belong to an MCP server outside of the host`,
     );
   }
   const { timeout_ms: limit } = request;
@@ -238,27 +245,28 @@ async function mcpCall(
   return ok({ content: blocksOf(content), ...(isError && { isError }) });
 }
 
-/** What may change in a running session: the effort, and further permission rules. */
+/** Handles `apply_flag_settings`: changes the effort and adds permission rules. */
 function applySettings({ settings }: ControlRequest, { session }: LoopControls): ControlResponse {
   const { effortLevel, sandbox } = asObject(settings);
   if (sandbox !== undefined)
-    return no('The sandbox cannot be changed while the session runs: start it with --settings');
+    return no('cannot change the sandbox: the session is running; start a new one with --settings');
   const { ignored, updates, refused } = changesOf(asObject(settings));
   if (refused !== undefined) return no(refused, 'unsupported_request');
-  if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
+  if (typeof effortLevel === 'string') session.parts.choices.effort = effortLevel;
   session.announce(...ignored);
-  for (const update of updates) session.setPolicy(applyUpdate(session.choices.policy, update));
+  for (const update of updates)
+    session.setPolicy(applyUpdate(session.parts.choices.policy, update));
   return ok();
 }
 
-/** What `apply_flag_settings` may not change, or changes without effect. */
+/** The policy updates of new settings, the settings without effect, and why they are refused. */
 function changesOf(settings: JsonObject): {
   readonly ignored: readonly string[];
   readonly updates: readonly PolicyUpdate[];
   readonly refused?: string;
 } {
   try {
-    const others = { ...settings, effortLevel: undefined }; // in force, though not as a setting
+    const others = { ...settings, effortLevel: undefined }; // `applySettings` handles it
     const names = ignoredSettings(others, 'apply_flag_settings', { rulesOnly: true });
     const permissions = permissionsIn(settings);
     const updates = (['allow', 'deny', 'ask'] as const).map((behavior) => ({
@@ -272,16 +280,16 @@ function changesOf(settings: JsonObject): {
   }
 }
 
-const modelsOf = ({ choices: { model } }: CliSession): JsonObject[] => [
+const modelsOf = ({ parts: { choices } }: CliSession): JsonObject[] => [
   {
-    value: model.model.name,
-    displayName: model.model.name,
+    value: choices.model.model.name,
+    displayName: choices.model.model.name,
     description: 'The model of this session',
   },
 ];
 
 function settingsOf(session: CliSession): JsonObject {
-  const { choices, settings } = session;
+  const { choices, settings } = session.parts;
   return {
     effective: { ...settings.given, permissions: permissionsOf(session) },
     sources: [{ source: 'flagSettings', settings: settings.given }],
@@ -299,7 +307,7 @@ function permissionsOf({ policy }: CliSession): JsonObject {
   };
 }
 
-/** An estimate, at four characters a token: open models do not tell. */
+/** An estimate with four characters per token: many models do not report their context usage. */
 function contextUsage(session: CliSession): JsonObject {
   const estimate = (value: unknown): number => Math.ceil(JSON.stringify(value).length / 4);
   const specs = session.tools().map(({ spec }) => spec);
@@ -307,17 +315,22 @@ function contextUsage(session: CliSession): JsonObject {
     {
       id: 'system_prompt',
       name: 'System prompt',
-      tokens: estimate(session.choices.systemPrompt),
+      tokens: estimate(session.parts.choices.systemPrompt),
       kind: 'used',
     },
     { id: 'tools', name: 'Tools', tokens: estimate(specs), kind: 'used' },
     {
       id: 'messages',
       name: 'Messages',
-      tokens: estimate(session.conversation.messages()),
+      tokens: estimate(session.parts.history.messages()),
       kind: 'used',
     },
   ];
   const totalTokens = categories.reduce((sum, { tokens }) => sum + tokens, 0);
-  return { categories, totalTokens, estimated: true, model: session.choices.model.model.name };
+  return {
+    categories,
+    totalTokens,
+    estimated: true,
+    model: session.parts.choices.model.model.name,
+  };
 }

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { isInsideDirectory, realPath } from '../permissions/path-rules.ts';
 import { asString } from '../../json.ts';
@@ -9,9 +9,9 @@ const DEFAULT_BYTES = 1024 * 1024;
 const MAX_BYTES = 10 * 1024 * 1024;
 
 /**
- * Answers `read_file` of a host: the start of a file inside the working directories, at most
- * `max_bytes` of it (1 MiB unless told, never more than 10), as text or base64. Throws
- * `unauthorized` for a path outside, links followed, and `invalid` for what is no file.
+ * Handles `read_file` of the host: the first `max_bytes` of a file inside the working directories
+ * (1 MiB by default, at most 10), as text or base64. Throws `unauthorized` if the real path is
+ * outside, and `invalid` if it is not a regular file.
  */
 export async function readFileForHost(
   request: JsonObject,
@@ -20,11 +20,16 @@ export async function readFileForHost(
   const absPath = resolve(cwd, asString(request['path']));
   const real = realPath(absPath);
   if (!directories.some((directory) => isInsideDirectory(directory, real))) {
-    throw new DuolaneError('unauthorized', `${absPath} is outside the working directories`);
+    throw new DuolaneError(
+      'unauthorized',
+      `cannot read "${absPath}": it is outside of the working directories`,
+    );
   }
   await using file = await openToRead(real).catch((cause: unknown) => {
     if (cause instanceof DuolaneError) throw cause;
-    throw new DuolaneError('not_found', `${absPath} cannot be read`, { cause });
+    throw new DuolaneError('not_found', `cannot read "${absPath}": ${errorMessage(cause)}`, {
+      cause,
+    });
   });
   const found = await file.stat();
   const { max_bytes: wanted } = request;

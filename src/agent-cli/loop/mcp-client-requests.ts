@@ -5,14 +5,14 @@ import type { ControlLink } from '../../wire/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import type { Block, ChatMessage } from '../models/types.ts';
 
-/** What MCP servers may ask of us, wherever they run. */
+/** What the handlers of requests from MCP servers need. */
 export interface ServerRequests {
   readonly lane: ControlLink;
   readonly cwd: string;
   readonly model: () => ChosenModel;
 }
 
-/** Answers `elicitation/create`, `sampling/createMessage` and `roots/list`. */
+/** Handles `elicitation/create`, `sampling/createMessage` and `roots/list` of an MCP server. */
 export async function answerServer(
   { lane, cwd, model }: ServerRequests,
   server: string,
@@ -28,11 +28,11 @@ export async function answerServer(
     case 'sampling/createMessage':
       return sample(model(), params, signal);
     default:
-      throw new DuolaneError('unsupported', `Method not found: ${method}`);
+      throw new DuolaneError('unsupported', `method "${method}" is not supported`);
   }
 }
 
-/** Asks the person behind the host; a host that cannot ask declines. */
+/** Asks the user of the host a question of an MCP server. Other results than a decision cancel. */
 export async function elicitFromHost(
   lane: ControlLink,
   server: string,
@@ -54,6 +54,7 @@ export async function elicitFromHost(
   return { action, ...(action === 'accept' && isObject(content) && { content }) };
 }
 
+/** Runs a sampling request with the model of the session, without its history and tools. */
 async function sample(
   chosen: ChosenModel,
   params: JsonObject,

@@ -67,7 +67,9 @@ function toBody({
   };
 }
 
-/** Converts a stream of the Messages API to model events. Throws if it ends without `message_stop`. */
+/**
+ * Converts a stream of the Messages API to model events. Throws if it ends without `message_stop`.
+ */
 export async function* readEvents(
   data: AsyncIterable<string>,
 ): AsyncGenerator<ModelEvent, void, undefined> {

@@ -122,8 +122,8 @@ function toPart(block: Block): JsonObject {
 /**
  * Converts chat completion chunks to model events. Servers differ in several ways: the member for
  * reasoning has two names; parallel calls may have the same index, no ids, or arguments as objects;
- * `finish_reason` may be `stop` although there are calls; an error may arrive with status 200. Throws
- * if the stream ends without `finish_reason` and `[DONE]`: the message is incomplete then.
+ * `finish_reason` may be `stop` although there are calls; an error may arrive with status 200.
+ * Throws if the stream ends without `finish_reason` and `[DONE]`: the message is incomplete then.
  */
 export async function* readChunks(
   data: AsyncIterable<string>,
@@ -166,9 +166,9 @@ export async function* readChunks(
 
 /**
  * Converts parallel calls to a sequence of blocks, in which `tool_input` belongs to the last
- * `tool_use`. A call is streamed if the call before it is complete. A call that arrives while another
- * is incomplete is kept and emitted at the end (`rest`). A call without any arguments so far counts
- * as incomplete: some servers send the names of all parallel calls first.
+ * `tool_use`. A call is streamed if the call before it is complete. A call that arrives while
+ * another is incomplete is kept and emitted at the end (`rest`). A call without any arguments so
+ * far counts as incomplete: some servers send the names of all parallel calls first.
  */
 class Calls {
   readonly #byKey = new Map<string, { id: string; name: string; json: string; emitted: boolean }>();

@@ -20,9 +20,10 @@ export interface Attempt {
 }
 
 /**
- * Streams one message of the model, with retries. Each attempt begins with `attempt`; one that fails
- * and is retried ends with `retry`, and the last failure is thrown. An abort ends a wait immediately.
- * `mayRetry` returns false if the message has had effects already: it must not be requested twice.
+ * Streams one message of the model, with retries. Each attempt begins with `attempt`; one that
+ * fails and is retried ends with `retry`, and the last failure is thrown. An abort ends a wait
+ * immediately. `mayRetry` returns false if the message has had effects already: it must not be
+ * requested twice.
  */
 export async function* streamWithRetry(
   model: Model,

@@ -13,11 +13,13 @@ import {
 } from './types.ts';
 
 /**
- * One scripted message of the model. Its blocks are streamed in the order thinking, text, tools; then
- * `error` or `cut` fails the attempt.
+ * One scripted message of the model. Its blocks are streamed in the order thinking, text, tools;
+ * then `error` or `cut` fails the attempt.
  */
 export interface ScriptAnswer {
-  /** A regular expression that the last message must match; without it the answer always matches. */
+  /**
+   * A regular expression that the last message must match; without it the answer always matches.
+   */
   readonly when?: string;
   /** The answer may be used any number of times; by default it is used once. */
   readonly repeat?: boolean;
@@ -48,7 +50,7 @@ export interface ScriptAnswer {
 
 /**
  * A deterministic model without a network, for tests and demos. Each request takes the first unused
- * answer whose `when` matches the last message, and fails if there is none.
+ * answer whose `when` matches the last message, and fails without one.
  */
 export function scriptModel(name: string, script: unknown): Model {
   const unused = answersOf(name, script);

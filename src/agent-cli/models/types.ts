@@ -47,9 +47,9 @@ export const NO_USAGE: TokenUsage = {
 export type ModelStopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence' | 'refusal';
 
 /**
- * An event of a model's stream. Blocks do not overlap: `text`, `thinking` and `tool_use` open a block
- * and close the one before, `block_end` only closes. `stop` is the last event; a stream without it is
- * incomplete.
+ * An event of a model's stream. Blocks do not overlap: `text`, `thinking` and `tool_use` open a
+ * block and close the one before, `block_end` only closes. `stop` is the last event; a stream
+ * without it is incomplete.
  */
 export type ModelEvent =
   | {

@@ -106,7 +106,10 @@ const SPELLINGS: readonly string[] = [
   'cd . && (cd . && { touch made; })',
 ];
 
-/** Only bash understands these. They are not run here, but a deny rule must cover them: `sh` may be bash. */
+/**
+ * Only bash understands these. They are not run here, but a deny rule must cover them: `sh` may be
+ * bash.
+ */
 const OF_BASH: readonly string[] = [
   "$'touch' made",
   "$'\\x74ouch' made",

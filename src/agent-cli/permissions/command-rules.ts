@@ -31,8 +31,8 @@ export function allowsCommand(content: string, command: string): boolean {
 }
 
 /**
- * Whether a text contains an array index with a substitution. Bash evaluates the index in a variable
- * name that a builtin gets, even if the name is quoted: `test -v 'a[$(rm x)]'` runs `rm`.
+ * Whether a text contains an array index with a substitution. Bash evaluates the index in a
+ * variable name that a builtin gets, even if the name is quoted: `test -v 'a[$(rm x)]'` runs `rm`.
  */
 function runsIndex(text: string): boolean {
   // A single regular expression for the whole text would take quadratic time for a hostile text.
@@ -103,7 +103,9 @@ const baseOf = ({ text }: ShellWord): string => text.slice(text.lastIndexOf('/')
 
 const valueOf = ({ text }: ShellWord): string => text;
 
-/** Programs that run the command in their arguments, and how many arguments precede that command. */
+/**
+ * Programs that run the command in their arguments, and how many arguments precede that command.
+ */
 const WRAPPERS: ReadonlyMap<string, number> = new Map([
   ...[
     'builtin',
@@ -152,8 +154,8 @@ const WRAPPERS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * A command, and the commands that it starts through wrappers: for `sudo nice rm x` also `nice rm x`
- * and `rm x`. A result longer than {@link MAX_STARTS} is incomplete.
+ * A command, and the commands that it starts through wrappers: for `sudo nice rm x` also `nice rm
+ * x` and `rm x`. A result longer than {@link MAX_STARTS} is incomplete.
  */
 function startsOf(written: readonly ShellWord[]): (readonly ShellWord[])[] {
   const words = withPlaceholders(written);

@@ -18,8 +18,8 @@ const MAX_CHOICES = 256;
 /**
  * Compiles a glob. The matcher follows all readings of the pattern in parallel, so its time is
  * bounded by the length of the pattern times the length of the path. A regular expression would not
- * be safe: the model writes the pattern, and could make it backtrack for minutes. Throws a RangeError
- * for a pattern with more than 256 alternatives.
+ * be safe: the model writes the pattern, and could make it backtrack for minutes. Throws a
+ * RangeError for a pattern with more than 256 alternatives.
  */
 export function globMatcher(glob: string): Glob {
   const choices = expand(glob.replace(/^\.\//, '')).map(tokenize);
@@ -61,7 +61,9 @@ function tokenize(glob: string): Token[] {
   return tokens;
 }
 
-/** Simulates the tokens as an automaton. `reached[i]`: the first `i` tokens match the path so far. */
+/**
+ * Simulates the tokens as an automaton. `reached[i]`: the first `i` tokens match the path so far.
+ */
 function matches(tokens: readonly Token[], path: string): boolean {
   const count = tokens.length;
   let [reached, before] = [new Uint8Array(count + 1), new Uint8Array(count + 1)];
@@ -91,9 +93,9 @@ function matches(tokens: readonly Token[], path: string): boolean {
 }
 
 /**
- * Whether `pattern`, in which `*` matches any characters, matches `text`. The character `any` in the
- * text is a wildcard, too: it stands for a value that is not known. With `some`, one value for which
- * the pattern matches is enough; without, the pattern must match for every value.
+ * Whether `pattern`, in which `*` matches any characters, matches `text`. The character `any` in
+ * the text is a wildcard, too: it stands for a value that is not known. With `some`, one value for
+ * which the pattern matches is enough; without, the pattern must match for every value.
  */
 export function wildcardFits(pattern: string, text: string, any = '', some = false): boolean {
   if (!some || any === '' || !text.includes(any)) return covers(pattern, text);

@@ -55,8 +55,8 @@ export interface HookOutcome {
   /** Why the turn must end: a callback returned `continue: false`. */
   readonly stop?: string;
   /**
-   * Which callback failed or timed out, if its registration says that a failure blocks. Every caller
-   * of `fire` must then prevent the action that the hook guards.
+   * Which callback failed or timed out, if its registration says that a failure blocks. Every
+   * caller of `fire` must then prevent the action that the hook guards.
    */
   readonly unanswered?: string;
 }
@@ -148,8 +148,8 @@ export class HookDispatcher {
   }
 
   /**
-   * Sends an event to every callback whose matcher fits, without waiting for responses: the host has
-   * closed stdin and cannot respond any more.
+   * Sends an event to every callback whose matcher fits, without waiting for responses: the host
+   * has closed stdin and cannot respond any more.
    */
   notify(event: FiredHookEvent, input: JsonObject): void {
     const fields = this.#inputOf(event, input);

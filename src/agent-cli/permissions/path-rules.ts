@@ -51,8 +51,8 @@ const below = (directory: string, path: string): string | undefined =>
   isInsideDirectory(directory, path) ? slashes(relative(directory, path)) || '.' : undefined;
 
 /**
- * Whether an allow rule covers a path: the real path must match, whatever the given path looks like.
- * A relative pattern starts at the working directory and matches nothing outside of it.
+ * Whether an allow rule covers a path: the real path must match, whatever the given path looks
+ * like. A relative pattern starts at the working directory and matches nothing outside of it.
  */
 export function allowsPath(content: string, { cwd, real, home }: TouchedPath): boolean {
   const pattern = absolute(content, home);
@@ -70,9 +70,9 @@ export function allowsPath(content: string, { cwd, real, home }: TouchedPath): b
 }
 
 /**
- * Whether a deny or ask rule covers a path. It is enough that the given or the real path matches, and
- * the pattern is tried as written and with the links of its folders resolved. A pattern that starts
- * with `**` also applies outside of the working directory.
+ * Whether a deny or ask rule covers a path. It is enough that the given or the real path matches,
+ * and the pattern is tried as written and with the links of its folders resolved. A pattern that
+ * starts with `**` also applies outside of the working directory.
  */
 export function forbidsPath(content: string, touched: TouchedPath): boolean {
   const { cwd, given, real, home } = touched;
@@ -123,16 +123,16 @@ function foldersOf(path: string): string[] {
 }
 
 /**
- * Folds case and Unicode forms. File systems that ignore them (macOS, some mounted folders on Linux)
- * open one file by several names, and a path does not show which file system it is on. Without the
- * folding, `.ENV` would bypass a rule for `.env`.
+ * Folds case and Unicode forms. File systems that ignore them (macOS, some mounted folders on
+ * Linux) open one file by several names, and a path does not show which file system it is on.
+ * Without the folding, `.ENV` would bypass a rule for `.env`.
  */
 const fold = (text: string): string =>
   text.normalize('NFD').toUpperCase().toLowerCase().normalize('NFD');
 
 /**
- * Matches a pattern with a path. `guards`: for a deny or ask rule. A pattern that cannot be compiled
- * then matches everything, and in an allow rule nothing.
+ * Matches a pattern with a path. `guards`: for a deny or ask rule. A pattern that cannot be
+ * compiled then matches everything, and in an allow rule nothing.
  */
 function test(pattern: string, path: string | undefined, guards: boolean): boolean {
   if (path === undefined) return false;

@@ -39,8 +39,9 @@ export interface Decision {
 
 /**
  * Decides whether a call may run: deny rules first, which apply in every mode, then ask rules, the
- * mode, and the allow rules. A server's tool that no rule and no mode allows needs a permission even
- * if it is marked as read-only (S80): the server sets that mark, and the user may not trust it.
+ * mode, and the allow rules. A server's tool that no rule and no mode allows needs a permission
+ * even if it is marked as read-only (S80): the server sets that mark, and the user may not trust
+ * it.
  */
 export function evaluatePolicy(call: PolicyInput, policy: Policy): Decision {
   const denied = policy.deny.find((rule) => forbids(rule, call));

@@ -36,7 +36,10 @@ export interface Candidate {
   readonly tool: string;
   /** Deny and ask rules of this tool apply, too: `Grep` reads what `Read` reads. */
   readonly alsoAs?: string | undefined;
-  /** Deny and ask rules of these tools that name a path apply, too: `Write` changes what `Edit` does. */
+  /**
+   * Deny and ask rules of these tools that name a path apply, too: `Write` changes what `Edit`
+   * does.
+   */
   readonly pathsAs?: readonly string[] | undefined;
   /** The shell command of `Bash`. */
   readonly command?: string | undefined;
@@ -46,9 +49,9 @@ export interface Candidate {
 
 /**
  * Whether an allow rule covers a call. A rule without parentheses covers every call of its tools
- * (`*` is a wildcard, `mcp__server` covers all tools of that server). A rule with parentheses covers
- * a command if every part of it matches, so that `Bash(git *)` does not allow `git status; rm -rf .`,
- * and a file if its real path matches.
+ * (`*` is a wildcard, `mcp__server` covers all tools of that server). A rule with parentheses
+ * covers a command if every part of it matches, so that `Bash(git *)` does not allow `git status;
+ * rm -rf .`, and a file if its real path matches.
  */
 export function allows(rule: PermissionRule, { tool, command, path }: Candidate): boolean {
   if (!matchesName(rule.tool, tool)) return false;
@@ -58,8 +61,8 @@ export function allows(rule: PermissionRule, { tool, command, path }: Candidate)
 }
 
 /**
- * Whether a deny or ask rule covers a call: one matching part of a command is enough, or one matching
- * name of a file. A call that cannot be decided is covered.
+ * Whether a deny or ask rule covers a call: one matching part of a command is enough, or one
+ * matching name of a file. A call that cannot be decided is covered.
  */
 export function forbids(rule: PermissionRule, candidate: Candidate): boolean {
   const { tool, alsoAs, pathsAs = [], command, path } = candidate;

@@ -52,15 +52,12 @@ export abstract class ShellReader {
 
   /** Reads the complete text as commands. */
   abstract script(): void;
-  /**
-   * Reads commands up to a closing keyword or operator, which it does not consume. False: there are
-   * no commands.
-   */
+  /** Reads commands up to a closing keyword or operator, which stays. False: it read none. */
   protected abstract list(): boolean;
   /** A reader of a text inside this one, whose commands are added to those of this reader. */
   protected abstract nested(text: string): ShellReader;
 
-  /** Counts the depth. Without a limit, a text of many `(` would overflow the stack of this process. */
+  /** Counts the depth. Without a limit, a text of many `(` would overflow the call stack. */
   protected enter(): void {
     if (++this.depth > MAX_DEPTH) throw new Unparsable('too deep');
   }
@@ -183,10 +180,7 @@ export abstract class ShellReader {
     return this.#restOfWord(',', '..');
   }
 
-  /**
-   * Whether one of the signs follows inside the word. Only 256 characters are searched; a longer word
-   * may contain the sign, so it counts as found.
-   */
+  /** Whether one of the signs follows in the word. A word above 256 characters may contain it. */
   #restOfWord(...signs: readonly string[]): boolean {
     const near = this.text.slice(this.at + 1, this.at + 257);
     const rest = /^[^\s;&|()<>]*/.exec(near)?.[0] ?? '';

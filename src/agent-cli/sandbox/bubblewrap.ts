@@ -50,7 +50,9 @@ const CREDENTIALS = [
   '.ssh',
 ];
 const SYSTEM_SECRETS = ['/etc/shadow', '/etc/shadow-', '/etc/gshadow', '/etc/sudoers'];
-/** Mounted as empty folders: they contain temporary files of other programs and sockets of services. */
+/**
+ * Mounted as empty folders: they contain temporary files of other programs and sockets of services.
+ */
 const EMPTIED = ['/tmp', '/var/tmp', '/run', '/var/run'];
 const TEMP_BYTES = 1024 * 1024 * 1024;
 
@@ -59,10 +61,10 @@ type Access = 'empty' | 'write' | 'read' | 'hide';
 const STRICTER: readonly Access[] = ['empty', 'write', 'read', 'hide'];
 
 /**
- * Runs commands in bubblewrap. The file system is read-only, except for the working directories and a
- * temporary folder of the call. There is no network, no view of other processes and no access to
- * sockets of this machine, and every process that the command starts ends with it. The protected
- * paths are determined for each call.
+ * Runs commands in bubblewrap. The file system is read-only, except for the working directories and
+ * a temporary folder of the call. The command has no network, no view of other processes and no
+ * access to sockets of this machine, and every process that the command starts ends with it. The
+ * protected paths are determined for each call.
  */
 export class Sandbox {
   readonly policy: SandboxPolicy;
@@ -70,7 +72,8 @@ export class Sandbox {
   readonly #filter: Uint8Array;
   /**
    * The real paths of the policy, resolved once at the start. A path may contain a link in a folder
-   * that a command can write: resolving it for each call would let a command choose what it may write.
+   * that a command can write: resolving it for each call would let a command choose what it may
+   * write.
    */
   readonly #writable: readonly string[];
   readonly #readOnly: readonly string[];
@@ -90,7 +93,8 @@ export class Sandbox {
       home: realPath(options.home),
       writable: this.#writable,
     });
-    // Keep the unresolved paths, too: a link may be changed later, and its new target is closed then.
+    // Keep the unresolved paths, too: a link may be changed later, and its new target is closed
+    // then.
     this.#readOnly = [...new Set([...readOnly, ...readOnly.map((path) => realPath(path))])];
     this.#hidden = [...new Set([...hidden, ...hidden.map((path) => realPath(path))])];
   }
@@ -121,8 +125,8 @@ export class Sandbox {
   }
 
   /**
-   * Patterns of the paths that the file tools of this process may not write (`readOnly`), or neither
-   * read nor write (`hidden`). `directories`: the current working directories.
+   * Patterns of the paths that the file tools of this process may not write (`readOnly`), or
+   * neither read nor write (`hidden`). `directories`: the current working directories.
    */
   closed(directories: readonly string[]): {
     readonly readOnly: readonly string[];
@@ -279,8 +283,8 @@ export class Sandbox {
 }
 
 /**
- * The real path of a program on the PATH. Skips folders that commands can write: a command could have
- * put a program of its own there.
+ * The real path of a program on the PATH. Skips folders that commands can write: a command could
+ * have put a program of its own there.
  */
 function findProgram(name: string, { cwd, policy, env }: SandboxOptions): string | undefined {
   const writable = [cwd, ...policy.writable].map((path) => realPath(path));

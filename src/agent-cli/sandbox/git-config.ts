@@ -18,9 +18,9 @@ const HARMLESS: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Whether the config of a repository has only keys that `git init` and `git clone` write. Dozens of
- * keys make git run a program (`core.fsmonitor`, `filter.x.clean`, `alias.x`, …), and so do included
- * files. So a key that is not on the list, and a line in an unusual form, is not harmless. Lines of
- * the text `before` are accepted.
+ * keys make git run a program (`core.fsmonitor`, `filter.x.clean`, `alias.x`, …), and so do
+ * included files. So a key that is not on the list, and a line in an unusual form, is not harmless.
+ * Lines of the text `before` are accepted.
  */
 export function isHarmlessGitConfig(text: string, before = ''): boolean {
   // A known line counts only in its own section: the same key means something else in another.

@@ -35,8 +35,8 @@ export class Placeholders {
   }
 
   /**
-   * Registers an empty folder that exists already. An old one comes from a session that crashed, and
-   * is removed with the others. A recent one belongs to another session, which removes it.
+   * Registers an empty folder that exists already. An old one comes from a session that crashed,
+   * and is removed with the others. A recent one belongs to another session, which removes it.
    */
   adopt(path: string, { birthtimeMs }: Stats): void {
     this.#folders.set(path, identity(path));
@@ -121,8 +121,8 @@ export function isFolder(path: string): boolean {
 }
 
 /**
- * Identifies a file independently of its path. The inode number alone is not enough: the file system
- * reuses it after a deletion, so the creation time is part of the identity.
+ * Identifies a file independently of its path. The inode number alone is not enough: the file
+ * system reuses it after a deletion, so the creation time is part of the identity.
  */
 export function identity(path: string): string {
   const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });

@@ -6,7 +6,8 @@ import { entriesOf, identity, isFolder, notProtected, Placeholders, stat } from 
 
 /**
  * Files that a shell, an editor or an agent runs or obeys when a person later works in the folder,
- * outside of the sandbox. They are protected in every writable folder, even if they do not exist yet.
+ * outside of the sandbox. They are protected in every writable folder, even if they do not exist
+ * yet.
  */
 const STARTUP = [
   '.bash_login',
@@ -50,7 +51,9 @@ const HOME_STARTUP = [
   '.xprofile',
   '.xsessionrc',
 ];
-/** Protected only if they exist: they have no effect unless the config of the repository names them. */
+/**
+ * Protected only if they exist: they have no effect unless the config of the repository names them.
+ */
 const EXISTING = ['.gitmodules', '.githooks', '.husky'];
 /** The files in a repository folder that make git run programs. */
 const GIT_FILES = ['config', 'config.worktree', 'hooks'];
@@ -71,7 +74,10 @@ export interface ProtectedFilesOptions {
 
 /** The protection during one command. */
 export interface Protection {
-  /** Paths to mount read-only. Their parent folders must be mounted, too, so that they stay in place. */
+  /**
+   * Paths to mount read-only. Their parent folders must be mounted, too, so that they stay in
+   * place.
+   */
   readonly pinned: readonly string[];
   /** Paths to mount read-only, in repositories below a writable folder. */
   readonly nested: readonly string[];
@@ -84,9 +90,9 @@ export interface Protection {
 
 /**
  * Prevents that a command creates or changes a file that another program runs later, outside of the
- * sandbox. An existing file is mounted read-only. For a missing one, an empty folder is created while
- * the command runs: only existing paths can be mounted, git ignores empty folders, and `rmdir` cannot
- * delete anything that a person put there.
+ * sandbox. An existing file is mounted read-only. For a missing one, an empty folder is created
+ * while the command runs: only existing paths can be mounted, git ignores empty folders, and
+ * `rmdir` cannot delete anything that a person put there.
  *
  * A repository that a command creates in a nested folder cannot be protected in advance. It is
  * searched for after the command has ended, and files in it that make git run programs are renamed.
@@ -273,12 +279,14 @@ export class ProtectedFiles {
   }
 }
 
-/** A pattern that matches the path. Special characters become `?`, so it may match similar paths. */
+/**
+ * A pattern that matches the path. Special characters become `?`, so it may match similar paths.
+ */
 export const asPattern = (path: string): string => path.replace(/[*?{}]/g, '?');
 
 /**
- * Throws if a link is on the way from `root` to `path`. A command could replace the link, even if its
- * target is protected.
+ * Throws if a link is on the way from `root` to `path`. A command could replace the link, even if
+ * its target is protected.
  */
 function refuseLinks(path: string, root: string): void {
   for (let part = path; part !== root && part !== dirname(part); part = dirname(part))
@@ -294,7 +302,9 @@ function isHarmless(path: string, before: string | undefined): boolean {
   );
 }
 
-/** The text of a config. Undefined: not a file, too long or not readable, so it counts as dangerous. */
+/**
+ * The text of a config. Undefined: not a file, too long or not readable, so it counts as dangerous.
+ */
 function textOf(path: string): string | undefined {
   const found = stat(path);
   if (!found?.isFile() || found.size > MAX_CONFIG_BYTES) return undefined;

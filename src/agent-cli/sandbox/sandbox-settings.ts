@@ -48,9 +48,9 @@ const SUPPORTED: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Validates the setting `sandbox`. Undefined: it is not enabled. Every member is checked, also if the
- * sandbox is not enabled: one that cannot be enforced throws `unsupported`, one of the wrong type
- * `invalid`. Ignoring a member would weaken a sandbox that the user relies on.
+ * Validates the setting `sandbox`. Undefined: it is not enabled. Every member is checked, also if
+ * the sandbox is not enabled: one that cannot be enforced throws `unsupported`, one of the wrong
+ * type `invalid`. Ignoring a member would weaken a sandbox that the user relies on.
  */
 export function readSandbox(
   given: unknown,

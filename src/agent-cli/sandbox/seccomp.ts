@@ -7,8 +7,8 @@ interface Table {
 }
 
 /**
- * Calls with the same number on every architecture: io_uring (it opens sockets that this filter does
- * not see), the new mount calls, and pidfd_getfd.
+ * Calls with the same number on every architecture: io_uring (it opens sockets that this filter
+ * does not see), the new mount calls, and pidfd_getfd.
  */
 const COMMON = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442];
 
@@ -68,8 +68,8 @@ const TABLES: Readonly<Record<string, Table>> = {
 
 /**
  * The socket families that a command may open. AF_UNIX is denied: a read-only file system does not
- * prevent a connection to a socket in it, such as the one of a container engine. AF_VSOCK and others
- * are denied because a network namespace does not isolate them.
+ * prevent a connection to a socket in it, such as the one of a container engine. AF_VSOCK and
+ * others are denied because a network namespace does not isolate them.
  */
 const FAMILIES = { inet: 2, inet6: 10, netlink: 16 };
 
@@ -90,8 +90,8 @@ type Instruction = readonly [code: number, yes: number, no: number, value: numbe
 
 /**
  * Builds the seccomp filter for `bwrap --seccomp`. Undefined: this architecture is not supported.
- * Calls that access other processes, kernel keys or mounts, and sockets of other families, fail with
- * EPERM.
+ * Calls that access other processes, kernel keys or mounts, and sockets of other families, fail
+ * with EPERM.
  */
 export function seccompFilter(arch: string = process.arch): Uint8Array | undefined {
   const table = TABLES[arch];

@@ -5,7 +5,7 @@ import type { AgentFlags } from '../command-line/flags.ts';
 import type { HookDispatcher } from '../permissions/hook-dispatcher.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
-import { NO_USAGE, type TokenUsage } from '../models/types.ts';
+import { type Block, NO_USAGE, type TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import type { PromptQueue } from './prompt-queue.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
@@ -16,11 +16,11 @@ import type { AgentTool } from '../tools/types.ts';
 
 export type SessionState = 'idle' | 'running' | 'requires_action';
 
-/** What the host may change while the session runs. */
+/** The settings that the host may change while the session runs. */
 export interface Choices {
   model: ChosenModel;
   policy: Policy;
-  /** By their real paths; see `Place`. */
+  /** Real paths; see `Workspace.directories`. */
   directories: string[];
   thinkingTokens: number | undefined;
   systemPrompt: string;
@@ -34,154 +34,148 @@ export interface Totals {
   results: number;
 }
 
-/**
- * One conversation with one host: what all parts of the loop share. It owns nothing that runs; the
- * agent around it does.
- */
-export class CliSession {
+export interface RecordOptions {
+  readonly toHost?: JsonObject | undefined;
+  readonly uuid?: string | undefined;
+}
+
+/** Everything that a session is made of. */
+export interface CliSessionParts {
   readonly id: string;
   readonly cwd: string;
   readonly flags: AgentFlags;
   readonly settings: Settings;
   readonly choices: Choices;
-  readonly conversation: History;
+  readonly history: History;
   readonly transcript: Transcript;
   readonly lane: ControlLink;
   readonly hooks: HookDispatcher;
   readonly servers: McpServers;
   readonly queue: PromptQueue;
-  /** Sets up the model that takes over when another cannot be had. */
+  /** Creates the model that replaces one that is unavailable. */
   readonly fallback: (() => Promise<ChosenModel>) | undefined;
+  readonly builtins: Promise<readonly AgentTool[]>;
+  /** Deny rules that the host cannot remove: the closed paths of the sandbox. */
+  readonly guards: () => readonly PermissionRule[];
+  readonly write: (message: JsonObject) => void;
+  /** Resolves when stdout accepts more. Await it between many lines. */
+  readonly drained: () => Promise<void>;
+  /** The host wants `session_state_changed` messages. */
+  readonly reportsState: boolean;
+}
+
+/**
+ * The state of one session that all parts of the loop share. It runs nothing itself: the agent loop
+ * does.
+ */
+export class CliSession {
+  readonly parts: CliSessionParts;
   readonly totals: Totals = { usage: NO_USAGE, costUsd: 0, apiMs: 0, results: 0 };
-  /** The schema that the answer of a turn must have. */
+  /** The schema of the structured output of each turn. */
   schema: JsonObject | undefined;
-  /** Why no turn may run: the host asked for a guard that this CLI does not have. */
+  /** Why no turn may run: the host requires a guard that this CLI does not support. */
   refusal: string | undefined;
-  readonly #builtins: Promise<readonly AgentTool[]>;
-  readonly #guards: () => readonly PermissionRule[];
   #ownTools: readonly AgentTool[] = [];
-  readonly #write: (message: JsonObject) => void;
-  readonly #drained: () => Promise<void>;
-  readonly #tellState: boolean;
   #rest: 'idle' | 'running' = 'idle';
-  #told: SessionState = 'idle';
-  #asking = 0;
+  #reported: SessionState = 'idle';
+  #openQuestions = 0;
+  /** Each notice, and whether it was written. */
   readonly #notices = new Map<string, boolean>();
 
-  constructor(parts: {
-    readonly id: string;
-    readonly cwd: string;
-    readonly flags: AgentFlags;
-    readonly settings: Settings;
-    readonly choices: Choices;
-    readonly conversation: History;
-    readonly transcript: Transcript;
-    readonly lane: ControlLink;
-    readonly hooks: HookDispatcher;
-    readonly servers: McpServers;
-    readonly queue: PromptQueue;
-    readonly fallback: (() => Promise<ChosenModel>) | undefined;
-    readonly builtins: Promise<readonly AgentTool[]>;
-    /** Deny rules that hold whatever the host does to the policy: the closed paths of the sandbox. */
-    readonly guards: () => readonly PermissionRule[];
-    readonly write: (message: JsonObject) => void;
-    readonly drained: () => Promise<void>;
-    readonly tellState: boolean;
-  }) {
-    this.id = parts.id;
-    this.cwd = parts.cwd;
-    this.flags = parts.flags;
-    this.settings = parts.settings;
-    this.choices = parts.choices;
-    this.conversation = parts.conversation;
-    this.transcript = parts.transcript;
-    this.lane = parts.lane;
-    this.hooks = parts.hooks;
-    this.servers = parts.servers;
-    this.queue = parts.queue;
-    this.fallback = parts.fallback;
+  constructor(parts: CliSessionParts) {
+    this.parts = parts;
     this.schema = parts.flags.jsonSchema;
-    this.#builtins = parts.builtins;
-    this.#guards = parts.guards;
-    this.#write = parts.write;
-    this.#drained = parts.drained;
-    this.#tellState = parts.tellState;
   }
 
   get state(): SessionState {
-    return this.#asking > 0 ? 'requires_action' : this.#rest;
+    return this.#openQuestions > 0 ? 'requires_action' : this.#rest;
   }
 
-  /** Loads what a turn needs and the start did not; throws `invalid` for a schema that is none. */
+  /** Loads what a turn needs: tools and servers. Throws `invalid` for an invalid output schema. */
   async prepare(): Promise<void> {
     const { schema } = this;
     const structured = schema
       ? [await (await import('../tools/structured-output.ts')).structuredTool(schema)]
       : [];
-    this.#ownTools = [...(await this.#builtins), ...structured];
-    await this.servers.ready();
+    this.#ownTools = [...(await this.parts.builtins), ...structured];
+    await this.parts.servers.ready();
   }
 
   /** All tools that the model may call now. */
   tools(): AgentTool[] {
-    return [...this.#ownTools, ...this.servers.tools()];
+    return [...this.#ownTools, ...this.parts.servers.tools()];
   }
 
-  /** Writes a message with the fields that all have, and returns its id. */
+  /** Writes a message to the host, with the fields that all messages have; returns its uuid. */
   emit(message: JsonObject, uuid: string = randomUUID()): string {
-    this.#write({ ...message, uuid, session_id: this.id });
+    this.parts.write({ ...message, uuid, session_id: this.parts.id });
     return uuid;
   }
 
-  /** Resolves when stdout has room: awaited by whoever produces much. */
-  drained(): Promise<void> {
-    return this.#drained();
+  /**
+   * Records a user message under one uuid, which it returns: writes the line `toHost` to the host,
+   * if given, then adds the message to the history and to the transcript. A tool result goes to its
+   * call; one without an open call is passed to the model as it is.
+   *
+   * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the
+   * transcript before the message is final.
+   */
+  record(content: readonly Block[], { toHost, uuid = randomUUID() }: RecordOptions = {}): string {
+    const { history, transcript } = this.parts;
+    if (toHost) this.emit(toHost, uuid);
+    const rest = content.filter(
+      (block) => block.type !== 'tool_result' || !history.addResult(block),
+    );
+    if (rest.length > 0) history.addUser(rest);
+    transcript.append('user', { role: 'user', content }, uuid);
+    return uuid;
   }
 
   setState(state: 'idle' | 'running'): void {
     this.#rest = state;
-    this.#announce();
+    this.#reportState();
   }
 
-  /** Says that a person is asked while `question` runs. */
+  /** Runs `question`; the session has the state `requires_action` meanwhile. */
   async waiting<T>(question: () => Promise<T>): Promise<T> {
-    this.#asking++;
-    this.#announce();
+    this.#openQuestions++;
+    this.#reportState();
     try {
       return await question();
     } finally {
-      this.#asking--;
-      this.#announce();
+      this.#openQuestions--;
+      this.#reportState();
     }
   }
 
-  #announce(): void {
+  #reportState(): void {
     const { state } = this;
-    if (state === this.#told || !this.#tellState) return;
-    this.#told = state;
+    if (state === this.#reported || !this.parts.reportsState) return;
+    this.#reported = state;
     this.emit({ type: 'system', subtype: 'session_state_changed', state, sdk_host_only: true });
   }
 
-  /** What calls are decided by: the choices of the host, and what it cannot take back. */
+  /** The policy of calls: that of the host, and the deny rules that it cannot remove. */
   get policy(): Policy {
-    const { policy } = this.choices;
-    return { ...policy, deny: [...policy.deny, ...this.#guards()] };
+    const { choices, guards } = this.parts;
+    return { ...choices.policy, deny: [...choices.policy.deny, ...guards()] };
   }
 
   setPolicy(policy: Policy): void {
-    const changed = policy.mode !== this.choices.policy.mode;
-    this.choices.policy = policy;
+    const { choices } = this.parts;
+    const changed = policy.mode !== choices.policy.mode;
+    choices.policy = policy;
     if (changed) {
       this.emit({ type: 'system', subtype: 'status', status: null, permissionMode: policy.mode });
     }
   }
 
-  /** Says with the next turn that something was asked for and has no effect; each of them once. */
+  /** Adds notices about options without effect. The next turn writes each of them once. */
   announce(...notices: readonly string[]): void {
     for (const notice of notices) if (!this.#notices.has(notice)) this.#notices.set(notice, false);
   }
 
-  /** Writes what was to be announced. */
+  /** Writes the notices that were not written yet. */
   writeNotices(): void {
     for (const [notice, isWritten] of this.#notices) {
       if (!isWritten) this.emitInfo(notice, { tag: 'option_ignored', level: 'warning' });
@@ -189,7 +183,7 @@ export class CliSession {
     }
   }
 
-  /** A line for the person at the other end; never for the model. */
+  /** Writes a line for the user of the host; the model does not get it. */
   emitInfo(content: string, extra: JsonObject = {}): void {
     this.emit({ type: 'system', subtype: 'informational', content, level: 'info', ...extra });
   }

@@ -12,22 +12,23 @@ type Item = { readonly user: Block[] } | ModelTurn;
 const isStep = (item: Item): item is ModelTurn => 'blocks' in item;
 const isCall = (block: Block): boolean => block.type === 'tool_use';
 
-/** What stands for the result of a call that never had one: a model must see an answer to each. */
+/** The result of a call without one: providers require a result for each call. */
 const MISSING = 'The call was interrupted before a result was received.';
 
 /**
- * What has been said so far. Blocks of one answer and results of its calls may come in any order
- * (a tool may be done before the answer is); `messages()` always puts them in the order that
- * providers demand: the answer, then all results in the order of the calls, then what users said.
+ * The messages that the model gets. Blocks of a model message and results of its calls may arrive
+ * in any order (a tool may finish before the message does). `messages()` returns them in the order
+ * that providers require: the model message, all results in the order of the calls, then user
+ * messages.
  */
 export class History {
   readonly #items: Item[] = [];
   readonly #callIds = new Set<string>();
 
   /**
-   * The id under which a call of the model goes: its own, unless another call has it already. Some
-   * servers count anew in each answer, or give parallel calls one id; a permission, an answer or a
-   * result would then be taken for that of the other call.
+   * Returns the id of a call: the given one, unless another call has it. Some servers restart their
+   * numbers in each message, or give parallel calls the same id. A permission or a result would
+   * then be assigned to the wrong call.
    */
   nameCall(given: string): string {
     let id = given || `call_${randomUUID()}`;
@@ -42,7 +43,7 @@ export class History {
     else this.#items.push({ user: [...blocksOf(content)] });
   }
 
-  /** A finished block of the answer `id`. */
+  /** Adds a finished block to the model message `id`. */
   addAnswer(id: string, block: Block): void {
     if (isCall(block)) this.#callIds.add(asString(block['id']));
     const known = this.#items.findLast((item) => isStep(item) && item.id === id);
@@ -50,13 +51,13 @@ export class History {
     else this.#items.push({ id, blocks: [block], results: new Map() });
   }
 
-  /** Forgets an answer that was withdrawn. */
+  /** Removes a model message that was withdrawn for a retry. */
   dropAnswer(id: string): void {
     const at = this.#items.findLastIndex((item) => isStep(item) && item.id === id);
     if (at !== -1) this.#items.splice(at, 1);
   }
 
-  /** A `tool_result` block; false when no call waits for it. */
+  /** Adds a `tool_result` block. Returns false if no open call has its id. */
   addResult(result: Block): boolean {
     const id = asString(result['tool_use_id']);
     const step = this.#items.findLast(
@@ -68,7 +69,7 @@ export class History {
     return true;
   }
 
-  /** Calls of the last answer that have no result yet. */
+  /** The calls of the last model message without a result. */
   openCalls(): readonly Block[] {
     const last = this.#items.findLast(isStep);
     return last
@@ -78,7 +79,7 @@ export class History {
 
   messages(): ChatMessage[] {
     const out: { role: ChatMessage['role']; content: Block[] }[] = [];
-    const say = (role: ChatMessage['role'], blocks: readonly Block[]): void => {
+    const add = (role: ChatMessage['role'], blocks: readonly Block[]): void => {
       if (blocks.length === 0) return;
       const last = out.at(-1);
       if (last?.role === role) last.content.push(...blocks);
@@ -86,12 +87,12 @@ export class History {
     };
     for (const item of this.#items) {
       if (isStep(item)) {
-        say('assistant', item.blocks);
-        say(
+        add('assistant', item.blocks);
+        add(
           'user',
           item.blocks.filter(isCall).map((call) => resultOf(item, asString(call['id']))),
         );
-      } else say('user', item.user);
+      } else add('user', item.user);
     }
     return out;
   }

@@ -13,15 +13,18 @@ import {
   type TranscriptLocation,
 } from './transcript.ts';
 
-/** What a session starts from. */
+/** The transcript that a session starts with. */
 export interface Opened {
   readonly id: string;
   readonly file: string;
-  /** What was said before; empty for a new session. */
+  /** The entries of the resumed session; empty for a new one. */
   readonly entries: readonly TranscriptEntry[];
-  /** The entries belong to another session and go into this one's file too. */
+  /** The entries belong to another session and must be copied to the file of this one. */
   readonly copy: boolean;
 }
+
+/** The error text of the vendor's CLI for an unknown session; hosts may compare it. */
+const sessionNotFound = (id: string): string => `No conversation found with session ID: ${id}`;
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -30,7 +33,10 @@ export const placeOf = (env: Env, cwd: string): TranscriptLocation => ({
   cwd,
 });
 
-/** A new session, or the one that `--resume` or `--continue` means. Throws `not_found` for an unknown id. */
+/**
+ * Opens a new session, or the one of `--resume` or `--continue`. Throws `not_found` for an unknown
+ * session or message.
+ */
 export async function openStored(flags: AgentFlags, place: TranscriptLocation): Promise<Opened> {
   const fileOf = (id: string): string => join(sessionDir(place), `${id}.jsonl`);
   const fresh = (): Opened => {
@@ -41,13 +47,13 @@ export async function openStored(flags: AgentFlags, place: TranscriptLocation): 
   if (wanted === undefined) return fresh();
   const file = await findSession(place, wanted);
   if (file === undefined) {
-    throw new DuolaneError('not_found', `No conversation found with session ID: ${wanted}`);
+    throw new DuolaneError('not_found', sessionNotFound(wanted));
   }
   const entries = transcriptBranch(await readEntries(file), flags.resumeSessionAt);
   if (!entries) {
     throw new DuolaneError(
       'not_found',
-      `No message ${flags.resumeSessionAt ?? ''} in the session ${wanted}`,
+      `message "${flags.resumeSessionAt ?? ''}" not found in session "${wanted}"; check --resume-session-at`,
     );
   }
   if (flags.forkSession) return { ...fresh(), entries, copy: true };

@@ -10,7 +10,7 @@ const prompt = (uuid: string, priority: Priority = 'next', query = true): Prompt
 });
 const taken = (queue: PromptQueue): (string | undefined)[] => queue.take().map(({ uuid }) => uuid);
 
-test('what waits together becomes one turn; more urgent ones come first', () => {
+test('prompts of one priority become one turn, and urgent ones come first', () => {
   const queue = new PromptQueue();
   queue.add(prompt('a'));
   queue.add(prompt('z', 'later'));
@@ -25,7 +25,7 @@ test('what waits together becomes one turn; more urgent ones come first', () => 
   ]);
 });
 
-test('a prompt that asks nothing stays alone', () => {
+test('a prompt without a model call gets its own turn', () => {
   const queue = new PromptQueue();
   for (const [uuid, query] of [
     ['a', true],
@@ -36,7 +36,7 @@ test('a prompt that asks nothing stays alone', () => {
   expect([taken(queue), taken(queue), taken(queue)]).toEqual([['a'], ['note'], ['b']]);
 });
 
-test('a running turn takes what may join, and leaves what is for later', () => {
+test('a running turn takes the prompts that may join, and not those for later', () => {
   const queue = new PromptQueue();
   queue.add(prompt('a'));
   queue.add(prompt('z', 'later'));
@@ -45,7 +45,7 @@ test('a running turn takes what may join, and leaves what is for later', () => {
   expect(queue.uuids).toEqual(['note', 'z']);
 });
 
-test('every prompt comes out once, in its order, or was cancelled', () => {
+test('every prompt is taken once, in order, or was cancelled', () => {
   const priorities = fc.constantFrom<Priority>('now', 'next', 'later');
   fc.assert(
     fc.property(fc.array(fc.tuple(priorities, fc.boolean(), fc.boolean())), (script) => {

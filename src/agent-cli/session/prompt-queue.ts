@@ -2,20 +2,20 @@ import type { Block } from '../models/types.ts';
 
 export type Priority = 'now' | 'next' | 'later';
 
-/** A message of the host that waits for its turn. */
+/** A user message of the host. */
 export interface Prompt {
   readonly uuid: string | undefined;
   readonly content: string | readonly Block[];
   readonly priority: Priority;
-  /** False: into the history without asking the model. */
+  /** False: the message is added to the history without a model call. */
   readonly query: boolean;
 }
 
 const RANK: Readonly<Record<Priority, number>> = { now: 0, next: 1, later: 2 };
 
 /**
- * Prompts in the order in which they will run: by priority, then as they came. What waits together
- * with one priority becomes one turn; a prompt that asks nothing of the model stays alone.
+ * The queued prompts in the order in which they will run: by priority, then by arrival. Prompts of
+ * the same priority become one turn; a prompt without a model call gets its own turn.
  */
 export class PromptQueue {
   #waiting: Prompt[] = [];
@@ -23,7 +23,7 @@ export class PromptQueue {
   get size(): number {
     return this.#waiting.length;
   }
-  /** The ids of those that have one, in order. */
+  /** The ids of the prompts that have one, in order. */
   get uuids(): string[] {
     return idsOf(this.#waiting);
   }
@@ -33,7 +33,7 @@ export class PromptQueue {
     this.#waiting.splice(at === -1 ? this.#waiting.length : at, 0, prompt);
   }
 
-  /** The prompts of the next turn; empty when none waits. */
+  /** Removes and returns the prompts of the next turn; empty if the queue is empty. */
   take(): Prompt[] {
     const [first] = this.#waiting;
     if (!first) return [];
@@ -42,7 +42,7 @@ export class PromptQueue {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** What joins the running turn at its next model call: everything that did not ask to be `later`. */
+  /** Removes and returns the prompts that join the running turn: all except those for `later`. */
   takeForRunning(): Prompt[] {
     const joins = ({ query, priority }: Prompt): boolean => query && priority !== 'later';
     const taken = this.#waiting.filter(joins);
@@ -50,14 +50,14 @@ export class PromptQueue {
     return taken;
   }
 
-  /** False when it does not wait (any more). */
+  /** Removes a prompt. Returns false if it is not in the queue. */
   cancel(uuid: string): boolean {
     const at = this.#waiting.findIndex((prompt) => prompt.uuid === uuid);
     if (at !== -1) this.#waiting.splice(at, 1);
     return at !== -1;
   }
 
-  /** Empties the queue and says what was in it. */
+  /** Empties the queue and returns its prompts. */
   cancelAll(): Prompt[] {
     return this.#waiting.splice(0);
   }

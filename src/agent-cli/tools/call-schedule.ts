@@ -6,8 +6,8 @@ interface ScheduledCall {
 /**
  * Schedules the tool calls of one model message. Read-only calls start immediately and run in
  * parallel, even while the message is still streamed. Every other call waits until the message is
- * complete (`release`) and all earlier calls are done, and later calls wait for it. If the message is
- * withdrawn for a retry, its waiting calls are dropped (`drop`).
+ * complete (`release`) and all earlier calls are done, and later calls wait for it. If the message
+ * is withdrawn for a retry, its waiting calls are dropped (`drop`).
  */
 export class Schedule {
   readonly #running = new Set<Promise<void>>();

@@ -34,7 +34,9 @@ export async function compileOutputSchema(schema: JsonObject): Promise<SchemaChe
           .join(', ');
 }
 
-/** The tool through which a model gives its structured output. Throws `invalid` for a bad schema. */
+/**
+ * The tool through which a model gives its structured output. Throws `invalid` for a bad schema.
+ */
 export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
   const check = await compileOutputSchema(schema);
   return {
@@ -53,7 +55,9 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
   };
 }
 
-/** The validator of the draft that `$schema` names; draft 2020-12, with `prefixItems`, by default. */
+/**
+ * The validator of the draft that `$schema` names; draft 2020-12, with `prefixItems`, by default.
+ */
 async function validatorOf($schema: unknown): Promise<Ajv> {
   const options = { allErrors: true, strict: false, validateFormats: false } as const;
   const name = typeof $schema === 'string' ? $schema : 'draft/2020-12';

@@ -5,7 +5,7 @@ import { isPermissionMode } from '../command-line/flags.ts';
 import { realPath } from '../permissions/path-rules.ts';
 import { applyUpdate, type Decision, type PolicyUpdate } from '../permissions/permission-policy.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
-import type { CliSession } from '../session/cli-session.ts';
+import type { CliSession, CliSessionParts } from '../session/cli-session.ts';
 import type { AgentTool, CallFacts } from '../tools/types.ts';
 
 /** The host's decision about a call. */
@@ -49,7 +49,7 @@ export async function askHost(
   };
   let answer: JsonObject;
   try {
-    answer = asObject(await session.waiting(() => session.lane.request(request, { signal })));
+    answer = asObject(await session.waiting(() => session.parts.lane.request(request, { signal })));
   } catch (reason) {
     signal.throwIfAborted();
     const message = `The permission request failed: ${errorMessage(reason)}`;
@@ -77,8 +77,8 @@ function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
   if (facts.outside !== undefined) {
     return [{ type: 'addDirectories', directories: [facts.outside], destination }];
   }
-  // No rule is suggested for an empty command or one with `*`: the rule would be a pattern and cover
-  // more than the approved command. `rm *.log` would allow `rm -rf src a.log`.
+  // No rule is suggested for an empty command or one with `*`: the rule would be a pattern and
+  // cover more than the approved command. `rm *.log` would allow `rm -rf src a.log`.
   const { command } = facts;
   if (command !== undefined && (command.trim() === '' || command.includes('*'))) return [];
   return [
@@ -89,15 +89,15 @@ function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
 
 function takeUpdates(session: CliSession, updates: unknown): void {
   for (const value of asArray(updates)) {
-    const update = readUpdate(asObject(value), session.flags.allowBypass);
+    const update = readUpdate(asObject(value), session.parts.flags.allowBypass);
     if (!update) continue;
-    if ('directories' in update) changeDirectories(session, update);
-    else session.setPolicy(applyUpdate(session.choices.policy, update));
+    if ('directories' in update) changeDirectories(session.parts, update);
+    else session.setPolicy(applyUpdate(session.parts.choices.policy, update));
   }
 }
 
 function changeDirectories(
-  { choices, cwd }: CliSession,
+  { choices, cwd }: CliSessionParts,
   update: Extract<PolicyUpdate, { directories: unknown }>,
 ): void {
   const named = update.directories.map((directory) => realPath(resolve(cwd, directory)));

@@ -21,9 +21,9 @@ type Open =
   | { readonly kind: 'tool_use'; readonly id: string; readonly name: string; json: string };
 
 /**
- * Builds one model message: takes the driver's events, returns events and finished blocks in the form
- * of the Messages API. It is a pure state machine. Blocks are numbered from 0 without gaps, each is
- * opened and closed once, and the joined deltas of a block are its content.
+ * Builds one model message: takes the driver's events, returns events and finished blocks in the
+ * form of the Messages API. It is a pure state machine. Blocks are numbered from 0 without gaps,
+ * each is opened and closed once, and the joined deltas of a block are its content.
  */
 export class MessageBuilder {
   readonly #model: string;
@@ -111,8 +111,8 @@ export class MessageBuilder {
   }
 
   /**
-   * Ends an interrupted message: an open text block becomes a finished block, an incomplete tool call
-   * does not. Returns that block and the closing events.
+   * Ends an interrupted message: an open text block becomes a finished block, an incomplete tool
+   * call does not. Returns that block and the closing events.
    */
   abort(): {
     readonly block: Block | undefined;
@@ -212,8 +212,8 @@ function finished(open: Open): Block {
 }
 
 /**
- * The key for arguments that are not a JSON object. The input keeps their text under it, so that the
- * call is visible, and `runToolCall` refuses the call.
+ * The key for arguments that are not a JSON object. The input keeps their text under it, so that
+ * the call is visible, and `runToolCall` refuses the call.
  */
 export const MALFORMED_INPUT = '__malformed_input';
 

@@ -29,11 +29,12 @@ export function errorName({ code, status }: DuolaneError): string {
  * One model call: streams the message to the host, one `assistant` line per finished block, and
  * passes finished tool calls to `onCall`. Returns the complete message.
  *
- * A failed attempt is withdrawn before the next one: its raw events end with `abandoned_blocks`, and
- * `system/api_retry` has `discard` with the ids of the void lines. An attempt is not repeated once one
- * of its tool calls has started: its finished blocks are the message then. If the model stays
- * overloaded or does not exist, `--fallback-model` replaces it for the rest of the session. Throws the
- * last failure; after an abort, sends the text so far to the host and throws the signal's reason.
+ * A failed attempt is withdrawn before the next one: its raw events end with `abandoned_blocks`,
+ * and `system/api_retry` has `discard` with the ids of the void lines. An attempt is not repeated
+ * once one of its tool calls has started: its finished blocks are the message then. If the model
+ * stays overloaded or does not exist, `--fallback-model` replaces it for the rest of the session.
+ * Throws the last failure; after an abort, sends the text so far to the host and throws the
+ * signal's reason.
  */
 export class ModelStep {
   readonly #session: CliSession;
@@ -71,11 +72,11 @@ export class ModelStep {
   }
 
   async run(): Promise<MessageBuilder> {
-    const { choices, settings } = this.#session;
+    const { choices, settings } = this.#session.parts;
     const { signal } = this.#turn;
     const begun = performance.now();
     this.#turn.steps++;
-    if (this.#session.flags.partialMessages) {
+    if (this.#session.parts.flags.partialMessages) {
       this.#session.emit({ type: 'system', subtype: 'status', status: 'requesting' });
     }
     try {
@@ -99,7 +100,7 @@ export class ModelStep {
   }
 
   async #stream(): Promise<void> {
-    const { choices, settings } = this.#session;
+    const { choices, settings } = this.#session.parts;
     const { signal } = this.#turn;
     const events = streamWithRetry(choices.model.model, this.#request(), {
       signal,
@@ -111,13 +112,13 @@ export class ModelStep {
       else if (event.type === 'retry') this.#withdraw(event);
       else this.#receive(event);
       // A host that does not read stdout can still interrupt the wait.
-      await raceAbort(this.#session.drained(), signal);
+      await raceAbort(this.#session.parts.drained(), signal);
     }
   }
 
   /** Switches to the fallback model, if the error permits it. Returns whether it did. */
   async #fallBack(error: DuolaneError): Promise<boolean> {
-    const { fallback, choices, settings } = this.#session;
+    const { fallback, choices, settings } = this.#session.parts;
     const gone = error.code === 'overloaded' || error.code === 'not_found';
     if (!fallback || !gone || this.#callsBegun()) return false;
     const chosen = await fallback();
@@ -132,15 +133,15 @@ export class ModelStep {
   }
 
   #newAnswer(): MessageBuilder {
-    return new MessageBuilder(this.#session.choices.model.model.name);
+    return new MessageBuilder(this.#session.parts.choices.model.model.name);
   }
 
   #request(): ModelRequest {
-    const { choices, conversation } = this.#session;
+    const { choices, history } = this.#session.parts;
     return {
       model: choices.model.id,
       system: choices.systemPrompt,
-      messages: conversation.messages(),
+      messages: history.messages(),
       tools: [...this.#tools.values()].map(({ spec }) => spec),
       maxTokens: MAX_TOKENS,
       thinkingTokens: choices.thinkingTokens,
@@ -157,7 +158,7 @@ export class ModelStep {
   #receive(given: ModelEvent): void {
     const event =
       given.type === 'tool_use'
-        ? { ...given, id: this.#session.conversation.nameCall(given.id) }
+        ? { ...given, id: this.#session.parts.history.nameCall(given.id) }
         : given;
     if (event.type === 'text' && event.text !== '') {
       this.#turn.firstTokenMs ??= this.#turn.now();
@@ -171,19 +172,19 @@ export class ModelStep {
   }
 
   #raw(event: JsonObject, extra: JsonObject = {}): void {
-    if (!this.#session.flags.partialMessages) return;
+    if (!this.#session.parts.flags.partialMessages) return;
     const ttft = this.#first ? { ttft_ms: Math.round(performance.now() - this.#sentAt) } : {};
     this.#first = false;
     this.#session.emit(streamEvent(this.#answer, event, { ...ttft, ...extra }));
   }
 
   #finished(block: Block, extra: JsonObject = {}): void {
-    const { conversation } = this.#session;
+    const { history } = this.#session.parts;
     const line = assistantMessage(this.#session, this.#turn, this.#answer, block, this.#tools);
     const uuid = this.#session.emit({ ...line, ...extra });
     this.#lines.push(uuid);
     this.#unsaved.push({ message: asObject(line['message']), uuid });
-    conversation.addAnswer(this.#answer.id, block);
+    history.addAnswer(this.#answer.id, block);
     if (block.type === 'text') this.#turn.lastText = asString(block['text']);
     if (block.type === 'tool_use') this.#onCall(block);
     // A message is final once a call has started. It must be saved before the call has effects.
@@ -192,13 +193,13 @@ export class ModelStep {
 
   #save(): void {
     for (const { message, uuid } of this.#unsaved.splice(0)) {
-      this.#session.transcript.append('assistant', message, uuid);
+      this.#session.parts.transcript.append('assistant', message, uuid);
     }
   }
 
   /** Removes a withdrawn message from the history and ends its raw events. */
   #abandon(): void {
-    this.#session.conversation.dropAnswer(this.#answer.id);
+    this.#session.parts.history.dropAnswer(this.#answer.id);
     this.#onWithdraw();
     this.#unsaved = [];
     if (!this.#answer.started) return;

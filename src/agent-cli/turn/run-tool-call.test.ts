@@ -48,7 +48,7 @@ function openSession(argv: readonly string[]) {
       systemPrompt: '',
       effort: undefined,
     },
-    conversation: new History(),
+    history: new History(),
     transcript: new Transcript({ file: '', sessionId: 's', cwd: '/work', persist: false }),
     lane,
     hooks: new HookDispatcher({ lane, base: () => ({}), onFailure: never }),
@@ -63,7 +63,7 @@ function openSession(argv: readonly string[]) {
     guards: () => [],
     write,
     drained: () => Promise.resolve(),
-    tellState: false,
+    reportsState: false,
   });
   return { session, written, lane };
 }
@@ -150,7 +150,9 @@ test('a tool that throws, an unknown tool and invalid arguments each give a fail
     bad,
     tool(async () => success('never')),
   );
-  expect(malformed?.result).toMatchObject({ content: expect.stringContaining('no JSON object') });
+  expect(malformed?.result).toMatchObject({
+    content: expect.stringContaining('expected a JSON object'),
+  });
 });
 
 test('a permission request to a host that closed the input is denied', async () => {
@@ -190,6 +192,6 @@ test('an invalid response to a permission request is a denial', async () => {
   });
   expect((await ended)?.result).toMatchObject({
     is_error: true,
-    content: expect.stringContaining('not understood'),
+    content: expect.stringContaining('is invalid'),
   });
 });

@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
 import { MALFORMED_INPUT } from './message-builder.ts';
 import { askHost } from './ask-host.ts';
 import type { HookOutcome } from '../permissions/hook-dispatcher.ts';
 import type { Block } from '../models/types.ts';
 import { type Decision, evaluatePolicy } from '../permissions/permission-policy.ts';
-import { asObject, asString } from '../../json.ts';
+import { asObject, asString, type JsonObject, omitUndefined } from '../../json.ts';
 import { formatRule, type PermissionRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
@@ -41,8 +40,8 @@ const INTERRUPTED =
 
 /**
  * Runs one tool call, from the model's block to its result: PreToolUse hooks, permission, the tool,
- * PostToolUse hooks. Never rejects, and does not wait for a tool that ignores an interrupt. Returns a
- * result in every case but one: if the process ends before the host has responded, it returns
+ * PostToolUse hooks. Never rejects, and does not wait for a tool that ignores an interrupt. Returns
+ * a result in every case but one: if the process ends before the host has responded, it returns
  * undefined, and the call stays open for the process that resumes the session.
  */
 export async function runToolCall(
@@ -55,13 +54,8 @@ export async function runToolCall(
   const input = asObject(call['input']);
   if (!tool) return end(id, failedOutcome(`No such tool available: ${name}`), {});
   if (MALFORMED_INPUT in input) {
-    return end(
-      id,
-      failedOutcome(
-        `invalid arguments of ${name}: expected a JSON object, not ${asString(input[MALFORMED_INPUT])}`,
-      ),
-      {},
-    );
+    const message = `invalid arguments of ${name}: expected a JSON object, not ${asString(input[MALFORMED_INPUT])}`;
+    return end(id, failedOutcome(message), {});
   }
   let started = false;
   const stopAwaiting = tool.server?.source === 'sdk' ? turn.await(id) : undefined;
@@ -69,7 +63,7 @@ export async function runToolCall(
     turn.signal.throwIfAborted();
     const permit = await permission(session, turn, { id, name, input, tool });
     if (!permit.ok) return end(id, permit.outcome, permit.meta);
-    await session.transcript.saved();
+    await session.parts.transcript.saved();
     started = true;
     const begun = performance.now();
     const outcome = await executeTool(session, turn, id, tool, permit);
@@ -120,7 +114,7 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
     const facts = tool.facts(call.input);
     return { ok: true, input: call.input, facts, source: 'config', context: [] };
   }
-  const hook = await session.hooks.fire('PreToolUse', hookFields(call), {
+  const hook = await session.parts.hooks.fire('PreToolUse', hookFields(call), {
     signal,
     toolUseId: id,
     subject: name,
@@ -171,7 +165,7 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
       emit({ decision: 'allow', ...(source === 'hook' ? { by: 'hook' } : { by, rule }) });
       return { ok: true, input, facts, source, context };
     }
-    if (denied || session.flags.permissionPromptTool !== 'stdio') {
+    if (denied || session.parts.flags.permissionPromptTool !== 'stdio') {
       const message =
         decision.message ??
         `${name} needs a permission, and this session cannot ask for it: start it with --permission-prompt-tool=stdio.`;
@@ -230,8 +224,8 @@ interface DecisionRecord {
 }
 
 /**
- * Writes a decision to the message lane before the call runs, so that a server can store it: also for
- * allowed calls, and for calls that end in a crash. Only the host knows which person decided.
+ * Writes a decision to the message lane before the call runs, so that a server can store it: also
+ * for allowed calls, and for calls that end in a crash. Only the host knows which person decided.
  */
 function emitDecision(session: CliSession, { id, name }: Named, given: DecisionRecord): void {
   const { decision, by, rule, message, changedBy, input } = given;
@@ -242,10 +236,8 @@ function emitDecision(session: CliSession, { id, name }: Named, given: DecisionR
     tool_use_id: id,
     decision,
     by,
-    permission_mode: session.choices.policy.mode,
-    ...(rule && { rule: formatRule(rule) }),
-    ...(message !== undefined && { message }),
-    ...(changedBy && { changed_by: changedBy, input }),
+    permission_mode: session.parts.choices.policy.mode,
+    ...omitUndefined({ rule: rule && formatRule(rule), message, changed_by: changedBy, input }),
     timestamp: new Date().toISOString(),
   });
 }
@@ -313,7 +305,7 @@ function notify(session: CliSession, turn: TurnState, name: string): void {
     message: `Permission is needed to use ${name}`,
     notification_type: 'permission_prompt',
   };
-  void session.hooks
+  void session.parts.hooks
     .fire('Notification', input, {
       signal: turn.signal,
       toolUseId: '',
@@ -379,7 +371,7 @@ async function afterCall(
     ? { error: textOf(outcome), is_interrupt: false }
     : { tool_response: outcome.raw };
   const event = outcome.isError ? 'PostToolUseFailure' : 'PostToolUse';
-  const hook: HookOutcome = await session.hooks.fire(
+  const hook: HookOutcome = await session.parts.hooks.fire(
     event,
     { ...hookFields(call), ...fields, duration_ms },
     options,

@@ -21,13 +21,13 @@ const uuidsOf = ({ uuids }: TurnState): JsonObject =>
   uuids.length > 0 ? { user_message_uuid: uuids.at(-1), user_message_uuids: uuids } : {};
 
 export function initMessage(session: CliSession, version: string): JsonObject {
-  const { choices, flags } = session;
+  const { choices, flags } = session.parts;
   return {
     type: 'system',
     subtype: 'init',
-    cwd: session.cwd,
+    cwd: session.parts.cwd,
     tools: session.tools().map(({ spec }) => spec.name),
-    mcp_servers: session.servers.list(),
+    mcp_servers: session.parts.servers.list(),
     model: choices.model.model.name,
     permissionMode: choices.policy.mode,
     slash_commands: [],
@@ -57,7 +57,7 @@ export function assistantMessage(
       id: answer.id,
       type: 'message',
       role: 'assistant',
-      model: session.choices.model.model.name,
+      model: session.parts.choices.model.model.name,
       content: [block],
       stop_reason: null,
       stop_sequence: null,
@@ -95,10 +95,7 @@ export function recordSyntheticMessage(
   extra: JsonObject = {},
 ): void {
   const content = [{ type: 'text', text }];
-  const message = userLine(content, extra);
-  const uuid = session.emit(message);
-  session.conversation.addUser(content);
-  session.transcript.append('user', { role: 'user', content }, uuid);
+  session.record(content, { toHost: userLine(content, extra) });
   turn.userLines++;
 }
 
@@ -120,7 +117,10 @@ export function resultMessage(
   turn: TurnState,
   ending: TurnEnding,
 ): JsonObject {
-  const { totals, choices } = session;
+  const {
+    totals,
+    parts: { choices },
+  } = session;
   const success = ending.subtype === 'success';
   const name = choices.model.model.name;
   const used = turn.usage.input_tokens + turn.usage.output_tokens > 0;
@@ -153,7 +153,7 @@ export function resultMessage(
         }
       : {},
     permission_denials: turn.denials,
-    queued_turn_count: session.queue.size,
+    queued_turn_count: session.parts.queue.size,
     result_index: totals.results,
     ...uuidsOf(turn),
     ...(turn.requestMs !== undefined && { time_to_request_ms: turn.requestMs }),

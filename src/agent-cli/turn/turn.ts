@@ -20,14 +20,14 @@ import { raceAbort } from '../../stream/abort.ts';
 const INTERRUPTED = '[Request interrupted by user for tool use]';
 
 /**
- * Runs one turn, from the prompts that start it to its `result` line, which it returns. Never rejects:
- * a failure is an ending of the turn.
+ * Runs one turn, from the prompts that start it to its `result` line, which it returns. Never
+ * rejects: a failure is an ending of the turn.
  */
 export async function runTurn(session: CliSession, turn: TurnState): Promise<JsonObject> {
   let ending: TurnEnding;
   try {
     ending = await runTurnSteps(session, turn);
-    await session.transcript.saved();
+    await session.parts.transcript.saved();
   } catch (reason) {
     ending = await failed(session, turn, reason);
   }
@@ -64,7 +64,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
     const limit = overLimit(session, turn);
     if (limit) return limit;
     const { answer, batch } = await runModelStep(session, turn);
-    await session.transcript.saved();
+    await session.parts.transcript.saved();
     if (turn.interrupted) return interruptedTools(session, turn);
     if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     if (turn.structured) {
@@ -80,7 +80,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
       return { subtype: 'success', reason: 'hook_stopped', text: '' };
     if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
     if (batch.length > 0) {
-      for (const prompt of session.queue.takeForRunning()) await join(session, turn, prompt);
+      for (const prompt of session.parts.queue.takeForRunning()) await join(session, turn, prompt);
       if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     } else if (session.schema) {
       turn.structuredFailures++;
@@ -114,7 +114,7 @@ async function runModelStep(
   session: CliSession,
   turn: TurnState,
 ): Promise<{ readonly answer: MessageBuilder; readonly batch: readonly Block[] }> {
-  await raceAbort(session.servers.ready(), turn.signal);
+  await raceAbort(session.parts.servers.ready(), turn.signal);
   const tools = new Map(session.tools().map((tool) => [tool.spec.name, tool]));
   const schedule = new Schedule();
   const ends: { readonly call: Block; readonly end: CallEnd }[] = [];
@@ -158,10 +158,8 @@ function recordToolResult(
   { result, raw, meta, context }: CallEnd,
 ): void {
   const extra = { tool_use_result: raw, tool_result_meta: [meta] };
-  const uuid = session.emit(userLine([result], extra));
+  session.record([result], { toHost: userLine([result], extra) });
   turn.userLines++;
-  session.conversation.addResult(result);
-  session.transcript.append('user', { role: 'user', content: [result] }, uuid);
   for (const text of context) addContext(session, text);
   if (call['name'] !== STRUCTURED_OUTPUT) return;
   if (result['is_error'] === true) {
@@ -170,11 +168,9 @@ function recordToolResult(
   } else turn.structured ??= { value: raw };
 }
 
-/** Something for the model that no user said. */
+/** Adds a text of a hook for the model; the host does not get it as a message. */
 function addContext(session: CliSession, text: string): void {
-  const content = [{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }];
-  session.conversation.addUser(content);
-  session.transcript.append('user', { role: 'user', content });
+  session.record([{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }]);
 }
 
 async function afterBatch(
@@ -189,13 +185,15 @@ async function afterBatch(
     tool_response: end.result['content'],
   }));
   const options = { signal: turn.signal, toolUseId: `hook-${randomUUID()}` };
-  const hook = await session.hooks.fire('PostToolBatch', { tool_calls }, options);
+  const hook = await session.parts.hooks.fire('PostToolBatch', { tool_calls }, options);
   turn.stoppedBy ??= hook.stop;
   turn.blockedBy ??= hook.unanswered;
   for (const text of hook.context) addContext(session, text);
 }
 
-/** Adds a prompt to the running turn. Its UserPromptSubmit hooks are called like those of the first. */
+/**
+ * Adds a prompt to the running turn. Its UserPromptSubmit hooks are called like those of the first.
+ */
 async function join(session: CliSession, turn: TurnState, prompt: Prompt): Promise<void> {
   turn.prompts.push(prompt);
   if (prompt.uuid)
@@ -217,7 +215,7 @@ async function submit(
 ): Promise<string | undefined> {
   const prompt = prompts.map(({ content }) => blocksText(content)).join('\n');
   const options = { signal: turn.signal, toolUseId: randomUUID() };
-  const hook = await session.hooks.fire('UserPromptSubmit', { prompt }, options);
+  const hook = await session.parts.hooks.fire('UserPromptSubmit', { prompt }, options);
   turn.blockedBy ??= hook.unanswered;
   if (hook.decision === 'deny') return hook.reason || 'no reason given';
   if (hook.stop !== undefined) return hook.stop;
@@ -227,14 +225,9 @@ async function submit(
 
 function recordPrompt(session: CliSession, { content, uuid }: Prompt): void {
   const blocks = blocksOf(content);
-  const rest = blocks.filter(
-    (block) => block.type !== 'tool_result' || !session.conversation.addResult(block),
-  );
-  if (rest.length > 0) session.conversation.addUser(rest);
-  session.transcript.append('user', { role: 'user', content: blocks }, uuid);
-  if (session.flags.replayUserMessages) {
-    session.emit(userLine(blocks, { isReplay: true }), uuid);
-  }
+  const { replayUserMessages } = session.parts.flags;
+  const toHost = replayUserMessages ? userLine(blocks, { isReplay: true }) : undefined;
+  session.record(blocks, { toHost, uuid });
 }
 
 /**
@@ -249,7 +242,7 @@ async function finishOpenCalls(session: CliSession, turn: TurnState): Promise<vo
       .filter((block) => block['type'] === 'tool_result')
       .map((block) => asString(block['tool_use_id'])),
   );
-  const open = session.conversation
+  const open = session.parts.history
     .openCalls()
     .filter((call) => !answered.has(asString(call['id'])));
   if (open.length === 0) return;
@@ -267,7 +260,7 @@ async function stopHook(
   active: boolean,
 ): Promise<string | undefined> {
   const input = { stop_hook_active: active, last_assistant_message: turn.lastText };
-  const hook = await session.hooks.fire('Stop', input, {
+  const hook = await session.parts.hooks.fire('Stop', input, {
     signal: turn.signal,
     toolUseId: randomUUID(),
   });
@@ -278,7 +271,7 @@ async function stopHook(
 
 /** The ending of the turn, if `--max-turns` or `--max-budget-usd` is reached. */
 function overLimit(session: CliSession, turn: TurnState): TurnEnding | undefined {
-  const { maxTurns, maxBudgetUsd } = session.flags;
+  const { maxTurns, maxBudgetUsd } = session.parts.flags;
   if (maxTurns !== undefined && turn.steps >= maxTurns) {
     const errors = [`Reached maximum number of turns (${maxTurns})`];
     return { subtype: 'error_max_turns', reason: 'max_turns', errors };
@@ -311,7 +304,9 @@ function interruptedTools(session: CliSession, turn: TurnState): TurnEnding {
   return { subtype: 'error_during_execution', reason: 'aborted_tools', errors };
 }
 
-/** The ending of a turn that threw: an interrupt, a transcript that cannot be saved, or the model. */
+/**
+ * The ending of a turn that threw: an interrupt, a transcript that cannot be saved, or the model.
+ */
 async function failed(session: CliSession, turn: TurnState, reason: unknown): Promise<TurnEnding> {
   const { interrupted } = turn;
   if (interrupted) {
@@ -323,7 +318,7 @@ async function failed(session: CliSession, turn: TurnState, reason: unknown): Pr
       errors: [interrupted.message],
     };
   }
-  const saved = await session.transcript
+  const saved = await session.parts.transcript
     .saved()
     .catch((error: unknown) => DuolaneError.from(error));
   if (saved) {

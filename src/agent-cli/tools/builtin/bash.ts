@@ -12,9 +12,10 @@ const MAX_OUTPUT_BYTES = 100_000;
 
 /**
  * Runs a command in a new shell, in the working directory. Output above 100 kB is read and dropped,
- * and the shell is killed when the timeout expires. All processes that it started end with the call:
- * its process group, its descendants and, on Linux, daemons outside of both, which are found by a
- * variable in their environment. A daemon that clears its environment survives, except in the sandbox.
+ * and the shell is killed when the timeout expires. All processes that it started end with the
+ * call: its process group, its descendants and, on Linux, daemons outside of both, which are found
+ * by a variable in their environment. A daemon that clears its environment survives, except in the
+ * sandbox.
  */
 export const bashTool = (workspace: Workspace): AgentTool => ({
   spec: {

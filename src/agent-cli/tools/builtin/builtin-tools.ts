@@ -3,7 +3,9 @@ import type { Workspace } from './workspace.ts';
 
 export const BUILTIN_NAMES = ['Read', 'Write', 'Edit', 'Glob', 'Grep', 'Bash'] as const;
 
-/** The built-in tools of `--tools`; `default` means all. Their code is loaded only if it is needed. */
+/**
+ * The built-in tools of `--tools`; `default` means all. Their code is loaded only if it is needed.
+ */
 export async function builtinTools(
   names: readonly string[],
   workspace: Workspace,

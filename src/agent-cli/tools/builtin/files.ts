@@ -14,7 +14,9 @@ const path = {
   description: 'Path of the file; a relative path starts at the working directory',
 };
 
-/** The real path that the permission was given for. A link that changed since then is not followed. */
+/**
+ * The real path that the permission was given for. A link that changed since then is not followed.
+ */
 const permittedPath = (workspace: Workspace, input: JsonObject, { path: real }: ToolRun): string =>
   real ?? realPath(locate(workspace, asString(input['file_path'])));
 

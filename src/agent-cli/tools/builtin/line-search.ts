@@ -19,9 +19,9 @@ parentPort.on('message', (text) => {
 `;
 
 /**
- * Runs a regular expression on a separate thread. The model writes it, and one that backtracks would
- * block this process, including the handling of a cancel. The thread is terminated when the signal
- * aborts.
+ * Runs a regular expression on a separate thread. The model writes it, and one that backtracks
+ * would block this process, including the handling of a cancel. The thread is terminated when the
+ * signal aborts.
  */
 export class LineSearch implements AsyncDisposable {
   readonly #worker: Worker;

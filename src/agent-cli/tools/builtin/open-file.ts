@@ -9,10 +9,10 @@ const CHUNK_BYTES = 64 * 1024;
 const isLinux = process.platform === 'linux';
 
 /**
- * Opens a regular file for reading. `path` is the real path that the permission was given for: links
- * are not followed, and a file that was replaced since then is refused. Pipes and devices are refused
- * without waiting for their peer. Files of /proc and /sys are refused, too: they show the state of
- * running processes, including keys in their environment.
+ * Opens a regular file for reading. `path` is the real path that the permission was given for:
+ * links are not followed, and a file that was replaced since then is refused. Pipes and devices are
+ * refused without waiting for their peer. Files of /proc and /sys are refused, too: they show the
+ * state of running processes, including keys in their environment.
  */
 export async function openToRead(path: string): Promise<FileHandle> {
   refuseSystem(path);
@@ -80,7 +80,7 @@ async function checked(
  */
 async function checkPath(handle: FileHandle, path: string): Promise<void> {
   const found = isLinux
-    ? await readlink(`/proc/self/fd/${handle.fd}`).catch(() => realpath(path)) // /proc is not mounted
+    ? await readlink(`/proc/self/fd/${handle.fd}`).catch(() => realpath(path)) // without /proc
     : await realpath(path);
   if (found === path) return;
   throw new DuolaneError(

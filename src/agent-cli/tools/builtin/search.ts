@@ -42,8 +42,9 @@ class Skipped {
 }
 
 /**
- * Yields the relative path of every file below `root`, with `/`. Links are not followed. Entries that
- * cannot be read, were deleted meanwhile or are hidden by a rule of `Read` are counted and skipped.
+ * Yields the relative path of every file below `root`, with `/`. Links are not followed. Entries
+ * that cannot be read, were deleted meanwhile or are hidden by a rule of `Read` are counted and
+ * skipped.
  */
 async function* filesBelow(
   root: string,

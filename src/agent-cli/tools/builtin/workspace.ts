@@ -11,8 +11,8 @@ export interface Workspace {
   readonly cwd: string;
   /**
    * The working directory, then the directories that were granted later. They are real paths,
-   * resolved when they were granted: resolving them again for each call would let a command change a
-   * link and so choose what is granted.
+   * resolved when they were granted: resolving them again for each call would let a command change
+   * a link and so choose what is granted.
    */
   directories(): readonly string[];
   /** The current policy. Its deny and ask rules of `Read` apply to every file of a search. */
@@ -40,10 +40,14 @@ export function pathFacts(workspace: Workspace, path: string, edit: boolean): Ca
   };
 }
 
-/** The home directory. Without the fallback, `Read(~/.ssh)` would have no effect if HOME is not set. */
+/**
+ * The home directory. Without the fallback, `Read(~/.ssh)` would have no effect if HOME is not set.
+ */
 const homeOf = ({ env }: Workspace): string => env['HOME'] || homedir();
 
-/** Returns a test of paths below `root`: whether a deny or ask rule of `tool` or `Read` covers it. */
+/**
+ * Returns a test of paths below `root`: whether a deny or ask rule of `tool` or `Read` covers it.
+ */
 export function hiddenBelow(
   workspace: Workspace,
   root: string,

@@ -8,7 +8,9 @@ export interface DialHelp {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clientInfo: { readonly name: string; readonly version: string };
-  /** Handles `elicitation/create`, `sampling/createMessage` and `roots/list` of the server `name`. */
+  /**
+   * Handles `elicitation/create`, `sampling/createMessage` and `roots/list` of the server `name`.
+   */
   onRequest(
     name: string,
     method: string,

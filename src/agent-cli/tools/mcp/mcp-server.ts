@@ -30,8 +30,8 @@ const CONNECT_MS = 30_000;
 
 /**
  * One MCP server of a session. It may be connected, disabled, lost and connected again. `tools` are
- * those of its last list; `tools/list_changed` makes the CLI list them again. A server that does not
- * respond within 30 s gets the status `failed` with an error; it never fails the session.
+ * those of its last list; `tools/list_changed` makes the CLI list them again. A server that does
+ * not respond within 30 s gets the status `failed` with an error; it never fails the session.
  */
 export class Server {
   readonly name: string;
@@ -76,8 +76,9 @@ export class Server {
       (reason: unknown) => this.#fail(reason, signal),
     );
     if (manifest) {
-      // The host sent the tools with `initialize`, so the turn does not wait and no list is requested.
-      // The handshake still runs in the background: it announces which requests the server may send.
+      // The host sent the tools with `initialize`, so the turn does not wait and no list is
+      // requested. The handshake still runs in the background: it announces which requests the
+      // server may send.
       this.#status = 'connected';
       this.#tools = manifest.tools;
       this.#info = manifest.info;

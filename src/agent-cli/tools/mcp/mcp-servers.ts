@@ -23,7 +23,9 @@ export class McpServers implements AsyncDisposable {
   readonly #inside = new Map<string, ControlTransport>();
   /** The names of servers that `replace` added. */
   readonly #set = new Set<string>();
-  /** The last change of the list. Changes run one after the other, since each depends on the list. */
+  /**
+   * The last change of the list. Changes run one after the other, since each depends on the list.
+   */
   #changing: Promise<unknown> = Promise.resolve();
 
   constructor(options: ServersOptions) {

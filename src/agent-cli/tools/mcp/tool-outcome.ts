@@ -4,7 +4,9 @@ import type { Block } from '../../models/types.ts';
 import { asObject, asString } from '../../../json.ts';
 import type { ToolOutcome } from '../types.ts';
 
-/** Converts the result of an MCP tool for the model: text and images stay, the rest becomes text. */
+/**
+ * Converts the result of an MCP tool for the model: text and images stay, the rest becomes text.
+ */
 export function toOutcome(server: string, result: ToolResult): ToolOutcome {
   const blocks = result.content.map((part) => toBlock(server, part));
   if (result.isError) {
