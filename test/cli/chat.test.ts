@@ -52,7 +52,7 @@ test('lines of stdin are turns with a module, and its questions are declined', a
   expect(ended.code).toBe(0);
   expect(ended.stdout).toContain('The tool says: lane: one of two');
   expect(ended.stdout).toContain('The tool says: lane: rejected');
-  expect(ended.stderr).toContain('lane? (no terminal to ask at: declined)');
+  expect(ended.stderr).toContain('lane? (no terminal: declined)');
 });
 
 test('a server that is not there is said in one line', async () => {
@@ -71,14 +71,14 @@ test('a turn with a server streams text, progress and data', async () => {
   expect(code).toBe(0);
 });
 
-test('a server that refuses a message is heard out: chat says why', async () => {
+test('chat prints why a server rejects a message', async () => {
   const picky: Agent = async function* () {
-    const error = new DuolaneError('invalid', 'this is no patient record').toJSON();
+    const error = new DuolaneError('invalid', 'expected a patient record').toJSON();
     yield { type: 'run.finished', outcome: 'rejected', text: '', error };
   };
   await using served = await serve(picky, { log: memoryLog(), page: false });
   const ended = await place.run(['chat', served.url, 'hello']);
-  expect(ended).toMatchObject({ code: 1, stdout: 'rejected: this is no patient record\n' });
+  expect(ended).toMatchObject({ code: 1, stdout: 'rejected: expected a patient record\n' });
 });
 
 /** The prompt as the last thing on the screen, whatever moves the cursor there. */
@@ -129,11 +129,11 @@ suite('pty', missingPty, () => {
 
   test('colours are there at a terminal, and gone with NO_COLOR', async () => {
     const colourful = place.start(['demo', PATH_AGENT], { pty: true });
-    await colourful.says(/Enter ends/);
+    await colourful.says(/Press Enter/);
     colourful.type('\r');
     expect((await colourful.end()).stdout).toContain('\u001b[32m✓');
     const plain = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
-    await plain.says(/Enter ends/);
+    await plain.says(/Press Enter/);
     plain.type('\r');
     expect((await plain.end()).stdout).not.toContain('\u001b[');
   });
@@ -142,7 +142,7 @@ suite('pty', missingPty, () => {
     for (const key of ['\r', '\u0003']) {
       const running = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
       const [, url = '', task = ''] = await running.says(
-        /(http:\/\/127[^#]+)\/#(\S+)[^]*Enter ends/,
+        /(http:\/\/127[^#]+)\/#(\S+)[^]*Press Enter/,
       );
       expect(await (await fetch(url)).text()).toContain('<title>Duolane');
       const log = await fetch(`${url}/api/tasks/${task}`);
@@ -178,7 +178,7 @@ test('a line that breaks is made again by itself, with every word once, and that
   line.cut();
   const { code, stdout, stderr } = await running.end();
   expect(stdout.match(/n\d+/g)).toEqual(Array.from({ length: 150 }, (_, n) => `n${n}`));
-  expect(stderr).toContain('The line is lost. Trying again');
+  expect(stderr).toContain('Connection lost, reconnecting');
   expect(code).toBe(0);
 });
 
