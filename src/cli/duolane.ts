@@ -13,8 +13,8 @@ const terminal = openTerminal((reason) => stop.abort(reason));
 
 let interrupted: () => boolean = () => false;
 
-// The first signal lets the command drain. The second one exits immediately; child processes end with
-// this process.
+// The first signal lets the command drain. The second one exits immediately; child processes end
+// with this process.
 function onSignal(name: NodeJS.Signals): void {
   if (name === 'SIGINT' && interrupted()) return;
   if (stop.signal.aborted) process.exit(EXIT.interrupted);

@@ -73,7 +73,7 @@ describe('duolane serve', () => {
     return { url: (JSON.parse(line) as { url: string }).url, running };
   }
 
-  test('serves every sample at once, which is what npm start does', async () => {
+  test('serves all samples together, as npm start does', async () => {
     const { url } = await serving(...exampleNames());
     const { agents } = (await (await fetch(`${url}/api/agents`)).json()) as {
       agents: { name: string }[];

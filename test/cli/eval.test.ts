@@ -77,7 +77,7 @@ verifies('S268', 'runs cases and scorers, keeps the report, exports the traces',
   expect(langfuse?.body).toContain('langfuse.trace.metadata.length');
 });
 
-test('the cases of the sample pass, and are told one by one', async () => {
+test('the cases of the sample pass, and are printed one by one', async () => {
   const cases = join(ROOT, 'examples/text-to-sql/cases.json');
   const ended = await place.run(['eval', 'text-to-sql', cases]);
   expect(ended.stdout).toContain('4 of 4 runs pass');

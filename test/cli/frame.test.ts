@@ -182,7 +182,7 @@ describe('Ctrl-C', () => {
     expectNoStack(ended);
   });
 
-  test('twice leaves at once, also from an agent that is deaf; its children go, too', async () => {
+  test('twice exits immediately, also with an unresponsive agent; its children end too', async () => {
     const deaf = await place.write(
       'deaf.mjs',
       `import { spawnProcess } from ${JSON.stringify(new URL('../../dist/process/index.js', import.meta.url).href)};

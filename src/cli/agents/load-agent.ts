@@ -28,7 +28,9 @@ export function exampleNames(): readonly string[] {
   return readdirSync(folder).filter((name) => existsSync(resolve(folder, name, 'agent.js')));
 }
 
-/** Loads an agent: a sample by its name, or a module by its path, whose default export is the agent. */
+/**
+ * Loads an agent: a sample by its name, or a module by its path, whose default export is the agent.
+ */
 export async function loadAgent(given: string): Promise<LoadedAgent> {
   const { file, sample } = locate(given);
   const module = await importAgent(file);

@@ -22,7 +22,9 @@ export interface RemoteOptions {
   readonly onDisconnect: () => void;
 }
 
-/** Opens a chat with the agent of any A2A server. A broken connection is opened again automatically. */
+/**
+ * Opens a chat with the agent of any A2A server. A broken connection is opened again automatically.
+ */
 export async function openRemoteChat(
   url: string,
   { headers, signal, onDisconnect }: RemoteOptions,
@@ -96,8 +98,8 @@ async function* follow(
 }
 
 /**
- * `printed` counts the characters of each artifact that were printed: some servers send a growing text
- * complete each time.
+ * `printed` counts the characters of each artifact that were printed: some servers send a growing
+ * text complete each time.
  */
 function* artifactEvents(
   { artifactId, parts, name }: A2AArtifact,

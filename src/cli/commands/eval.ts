@@ -127,7 +127,9 @@ interface Export {
   send(): Promise<void>;
 }
 
-/** Encodes runs as they end, and sends them after the report was written: a collector may be down. */
+/**
+ * Encodes runs as they end, and sends them after the report was written: a collector may be down.
+ */
 function exportsOf(service: string, { flags, signal }: CommandCall): readonly Export[] {
   const content = flags['content'] === true;
   const exportTo = (url: string, options: SpanOptions, headers = {}): Export => {

@@ -73,7 +73,10 @@ export const wrap: Command = {
   },
 };
 
-/** Observes the pipe. A failure of the trace or the printer must not break it, so it is reported once. */
+/**
+ * Observes the pipe. A failure of the trace or the printer must not break it, so it is reported
+ * once.
+ */
 function tapOf(
   trace: TraceWriter | undefined,
   show: TextOutput | undefined,

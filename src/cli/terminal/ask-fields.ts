@@ -6,8 +6,8 @@ import { stripControlCharacters } from './entry-printer.ts';
 export type Read = (prompt: string) => Promise<string | undefined>;
 
 /**
- * Asks for the fields of a form, one line each. An invalid line is asked for again, and an empty one
- * omits an optional field. Returns undefined at the end of the input, which cancels the form.
+ * Asks for the fields of a form, one line each. An invalid line is asked for again, and an empty
+ * one omits an optional field. Returns undefined at the end of the input, which cancels the form.
  */
 export async function askFields(schema: JsonObject, read: Read): Promise<JsonObject | undefined> {
   const properties = asObject(schema['properties']);

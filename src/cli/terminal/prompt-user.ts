@@ -8,8 +8,8 @@ import { stripControlCharacters } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
- * Reads one line from the terminal; undefined at the end of the input (Ctrl-D). Ctrl-C is passed on as
- * SIGINT. `history` is for the arrow keys, newest first.
+ * Reads one line from the terminal; undefined at the end of the input (Ctrl-D). Ctrl-C is passed on
+ * as SIGINT. `history` is for the arrow keys, newest first.
  */
 export async function readLine(
   prompt: string,

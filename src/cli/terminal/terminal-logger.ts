@@ -17,8 +17,8 @@ function locationOf(stack: string): string | undefined {
 const REPEAT_MS = 1000;
 
 /**
- * Logs to an output what is withheld from callers: errors and warnings, one line each, an error with
- * the file and line that threw it. A line that repeats is printed at most once a second.
+ * Logs to an output what is withheld from callers: errors and warnings, one line each, an error
+ * with the file and line that threw it. A line that repeats is printed at most once a second.
  * DUOLANE_DEBUG=1 adds stacks and the levels below warning.
  */
 export function channelLogger(channel: TextOutput): Logger {

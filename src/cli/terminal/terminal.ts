@@ -37,7 +37,7 @@ export function openTerminal(onClosed: (reason: DuolaneError) => void): Terminal
     gone = true;
     onClosed(new DuolaneError('closed', `stdout is closed (${error.code})`, { cause: error }));
   });
-  stderr.on('error', () => {}); // there is no other stream to report it on
+  stderr.on('error', () => {}); // no other stream is left to report it on
   return {
     out: channel(stdout, () => gone),
     err: channel(stderr, () => false),

@@ -82,7 +82,7 @@ async function showPage(
   { terminal: { out }, signal }: CommandCall,
 ): Promise<void> {
   const { resources: _, ...options } = module.options ?? {}; // the chat closes them
-  const { serve } = await import('../../../serve/serve.ts'); // loaded late: the run does not need it
+  const { serve } = await import('../../../serve/serve.ts'); // only the page needs it
   await using served = await serve({ [name]: { ...module, options } }, { log });
   out.line(`\nBoth lanes of this run: ${out.style('bold', `${served.url}/#${task}`)}`);
   out.line('Press Enter to exit.');

@@ -22,8 +22,8 @@ export const FAULTS: readonly string[] = Object.keys(LOADERS);
 const SIDE_BY_SIDE = 110;
 
 /**
- * Runs the naive program and ours, one after the other, and prints them side by side. Returns 0 if the
- * naive one broke the rule and ours kept it.
+ * Runs the naive program and ours, one after the other, and prints them side by side. Returns 0 if
+ * the naive one broke the rule and ours kept it.
  */
 export async function runFault(
   name: string,

@@ -28,9 +28,9 @@ export interface Probe {
 }
 
 /**
- * Checks a server against the stream contract: reads its card, sends a message and reads the stream to
- * its end, reads the task, asks for an unknown task, then sends a second message, disconnects and
- * reconnects. So the agent runs twice.
+ * Checks a server against the stream contract: reads its card, sends a message and reads the stream
+ * to its end, reads the task, asks for an unknown task, then sends a second message, disconnects
+ * and reconnects. So the agent runs twice.
  */
 export async function probe(url: string, options: ProbeOptions): Promise<Probe> {
   const findings: Finding[] = [];

@@ -61,7 +61,9 @@ async function mustBeEmpty(folder: string, given: string): Promise<void> {
   }
 }
 
-/** Links `npx duolane` in the folder to this command. If links need rights, `npm install` does it. */
+/**
+ * Links `npx duolane` in the folder to this command. If links need rights, `npm install` does it.
+ */
 async function linkCommand(folder: string): Promise<void> {
   const bin = join(folder, 'node_modules', '.bin');
   await mkdir(bin);

@@ -26,7 +26,7 @@ export const slowConsumer: Fault = {
       onTool: () => (asked = report.ms),
     });
     await using host = new NaiveHost(setup);
-    host.prompt('Tell me a lot, then look it up.');
+    host.prompt('Write a long text, then look it up.');
     let first = 0;
     for await (const line of host.lines()) {
       if (line['type'] === 'control_request') await host.answer(line);
@@ -48,7 +48,7 @@ export const slowConsumer: Fault = {
       },
     });
     await using session = await openSession(setup.options());
-    await session.send('Tell me a lot, then look it up.');
+    await session.send('Write a long text, then look it up.');
     let first = 0;
     for await (const message of session.response()) {
       if (message['type'] === 'stream_event') first ||= report.ms;
