@@ -86,7 +86,7 @@ const after = (word: string): RegExp => new RegExp(`${word}[^]*> (?:\\u001b\\[[\
 const PROMPT = after('');
 
 suite('pty', missingPty, () => {
-  test('a person talks, approves, cancels a turn, and leaves with Ctrl-C twice', async () => {
+  test('a person talks, approves, cancels a turn, and exits with Ctrl-C twice', async () => {
     await using served = await serve(agent, { log: memoryLog(), page: false });
     const running = place.start(['chat', served.url], { pty: true });
     await running.says(PROMPT);
@@ -109,7 +109,7 @@ suite('pty', missingPty, () => {
     running.type('\u0003');
     await running.says(after('canceled'));
     running.type('\u0003');
-    await running.says(/Ctrl-C again to leave/);
+    await running.says(/Ctrl-C again to exit/);
     running.type('\u0003');
     const ended = await running.end();
     expect(ended.code).toBe(0);
@@ -117,7 +117,7 @@ suite('pty', missingPty, () => {
     expectNoStack(ended);
   });
 
-  test('Ctrl-D leaves, and the terminal is as it was', async () => {
+  test('Ctrl-D exits, and the terminal is as it was', async () => {
     const running = place.start(['chat', PATH_AGENT], { pty: true });
     await running.says(PROMPT);
     running.type('\u0004');
