@@ -109,7 +109,7 @@ async function record(screen: Screen, args: readonly string[], start: number): P
     last = performance.now();
     screen.print(chunk as string, now);
     const answer = /\[Y\/n\]/.test(chunk as string) ? 'y\r' : '\r';
-    if (/\[Y\/n\]|Enter ends/.test(chunk as string))
+    if (/\[Y\/n\]|Press Enter/.test(chunk as string))
       setTimeout(() => child.stdin.write(answer), 900);
   }
   if (child.exitCode === null) await once(child, 'exit');

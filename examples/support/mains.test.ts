@@ -59,7 +59,7 @@ function withHome(home: string): number[] {
 /** What each says when it is asked nothing in particular. */
 const SAMPLES: Readonly<Record<string, RegExp>> = {
   'ai-doctor': /search: metformin[\s\S]*Educational/,
-  tickets: /\(no terminal: approved\)[\s\S]*'Fix login bug' created successfully \(ID: TKT-42\)/,
+  tickets: /\(no terminal: declined\)[\s\S]*On the board: *$/m,
   distill: /"name": "order-agent"/,
   'text-to-sql': /query_results[\s\S]*"resource_type": "parquet"/,
 };

@@ -6,14 +6,14 @@ type Ask = ToolContext['ask'];
 type Answer = Awaited<ReturnType<Ask>>;
 
 /**
- * A reviewer at the terminal, one question at a time. Where there is no terminal, every ticket is
- * approved, and a line says so.
+ * Asks a reviewer at the terminal, one question at a time. Without a terminal no one can review, so
+ * every ticket is declined, and a line says so.
  */
 export function terminalReviewer(): Ask {
   let turn: Promise<unknown> = Promise.resolve();
   return (request, options) => {
     const decided = turn.then(() => review(request, options?.signal));
-    turn = decided.catch(() => {}); // whoever asked hears of it
+    turn = decided.catch(() => {}); // `decided` rejects for the caller
     return decided;
   };
 }
@@ -36,8 +36,8 @@ async function review(
   const fields = Object.entries(data ?? {}).map(([name, value]) => `    ${name}: ${String(value)}`);
   console.log(['', `  ${message}`, ...fields].join('\n'));
   if (!process.stdin.isTTY) {
-    console.log('  (no terminal: approved)');
-    return { id, action: 'accept' };
+    console.log('  (no terminal: declined)');
+    return { id, action: 'decline', content: { reason: 'there is no terminal for a review' } };
   }
   const lines = createInterface({ input: process.stdin, output: process.stdout });
   const question = (text: string): Promise<string> =>

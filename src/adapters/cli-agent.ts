@@ -18,13 +18,14 @@ export interface CliOptions extends SessionOptions {
 }
 
 /**
- * Runs an agent CLI as an agent: one session per run, with both lanes in the log. A further message of
- * the task, and a further task of the context, continue the CLI's own session.
+ * Runs an agent CLI as an agent: one session per run, with both lanes in the log. A further message
+ * of the task, and a further task of the context, continue the CLI's own session.
  *
- * A run that resumes after a question first finishes the open calls of our own tool sources, with the
- * id, the arguments and the answers of the log, and then sends their results to the model: nothing
- * depends on the model calling again. A cancel interrupts the CLI and waits for its result. If the CLI
- * exits while a question is open, the run ends as input-required, so that the question stays open.
+ * A run that resumes after a question first finishes the open calls of our own tool sources, with
+ * the id, the arguments and the answers of the log, and then sends their results to the model:
+ * nothing depends on the model calling again. A cancel interrupts the CLI and waits for its result.
+ * If the CLI exits while a question is open, the run ends as input-required, so that the question
+ * stays open.
  *
  * @example
  * ```ts
@@ -100,10 +101,10 @@ function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext):
 }
 
 /**
- * The open questions of a session. The CLI may cancel a question, but its exit does not. The control
- * lane overtakes the message lane, so a question waits until the run has yielded its call, or all
- * frames that have arrived. Otherwise a run that is suspended by the question would not have in its
- * log the call that it must finish later.
+ * The open questions of a session. The CLI may cancel a question, but its exit does not. The
+ * control lane overtakes the message lane, so a question waits until the run has yielded its call,
+ * or all frames that have arrived. Otherwise a run that is suspended by the question would not have
+ * in its log the call that it must finish later.
  */
 class Questions {
   readonly #ask: Ask;
@@ -166,7 +167,8 @@ class Questions {
       setImmediate(this.#whenWaiting);
     });
 
-  // Frames that have arrived are read in microtasks. If `between` still waits here, it has yielded all.
+  // Frames that have arrived are read in microtasks. If `between` still waits here, it has yielded
+  // all.
   readonly #whenWaiting = (): void => {
     if (this.#waiting) this.#startAll();
   };
@@ -186,13 +188,18 @@ const isExit = (reason: unknown): boolean =>
   reason instanceof DuolaneError &&
   (reason.code === 'peer_exited' || reason.code === 'response_lost');
 
-/** Whether the run ends without ending the task: it is suspended, or another runner has the claim. */
+/**
+ * Whether the run ends without ending the task: it is suspended, or another runner has the claim.
+ */
 const isSuspended = ({ aborted, reason }: AbortSignal): boolean =>
   aborted &&
   reason instanceof DuolaneError &&
   (reason.code === 'suspended' || reason.code === 'fenced');
 
-/** The CLI session of the run: that of the task, a fork of the last one of the context, or a new one. */
+/**
+ * The CLI session of the run: that of the task, a fork of the last one of the context, or a new
+ * one.
+ */
 async function chooseSession(
   turn: Turn,
   ctx: AgentContext,
@@ -226,7 +233,9 @@ const isSource = (value: unknown): value is ToolSource =>
   typeof value['callTool'] === 'function' &&
   typeof value['listTools'] === 'function';
 
-/** A call of an earlier run that is closed now. Without `result` its tool is not one of our sources. */
+/**
+ * A call of an earlier run that is closed now. Without `result` its tool is not one of our sources.
+ */
 interface FinishedCall {
   readonly call: OpenCall;
   readonly result?: ToolResult;
@@ -269,14 +278,16 @@ async function resumesOpenCalls(session: Session): Promise<boolean> {
 
 /**
  * Stops the CLI of a run that is suspended. An interrupt would close its open calls with "the user
- * interrupted", and the model would get that besides the real result: two results for one call. A CLI
- * that accepts results later is ended instead, which keeps its calls open.
+ * interrupted", and the model would get that besides the real result: two results for one call. A
+ * CLI that accepts results later is ended instead, which keeps its calls open.
  */
 async function suspendSession(session: Session): Promise<unknown> {
   return (await resumesOpenCalls(session)) ? session.request('end_session') : session.interrupt();
 }
 
-/** The results for the model: as tool results if the CLI accepts them for open calls, else as text. */
+/**
+ * The results for the model: as tool results if the CLI accepts them for open calls, else as text.
+ */
 async function report(finished: readonly FinishedCall[], session: Session): Promise<JsonObject> {
   const asResults = await resumesOpenCalls(session);
   const content = finished.map(({ call, result }): JsonObject => {

@@ -3,9 +3,9 @@ import { modelError } from '../event/retry/model-error.ts';
 import type { Agent, AgentContext, Turn } from '../event/types.ts';
 
 /**
- * Creates an agent from a source that yields its complete text so far each time, as `stream_text()` of
- * Pydantic AI and `partialOutputStream` do; the new end becomes the next delta. A text that does not
- * start with the one before fails the run, since deltas could no longer be joined. On a cancel
+ * Creates an agent from a source that yields its complete text so far each time, as `stream_text()`
+ * of Pydantic AI and `partialOutputStream` do; the new end becomes the next delta. A text that does
+ * not start with the one before fails the run, since deltas could no longer be joined. On a cancel
  * `ctx.signal` aborts and the source's iterator is returned.
  *
  * @example

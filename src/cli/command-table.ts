@@ -1,24 +1,25 @@
 import type { Command } from './command.ts';
 
+/** A command in the overview. */
 export interface CommandEntry {
   /** One line, without a full stop. */
   readonly summary: string;
-  /** Loaded when called: the overview and the version cost nothing. */
+  /** Loads the command when it is called, so that the overview and the version start fast. */
   readonly load: () => Promise<Command>;
 }
 
 /** Every command, in the order of the overview. */
 export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   demo: {
-    summary: 'Run a sample agent here in the terminal, offline, with no key',
+    summary: 'Run a sample agent in the terminal, offline and without a key',
     load: async () => (await import('./commands/demo/demo.ts')).demo,
   },
   serve: {
-    summary: 'Serve agents over A2A 0.3 and 1.0, with the page that shows both lanes',
+    summary: 'Serve agents over A2A 0.3 and 1.0, with a page that shows both lanes',
     load: async () => (await import('./commands/serve.ts')).serveCommand,
   },
   chat: {
-    summary: 'Talk to an agent: any A2A server, a module, or a sample',
+    summary: 'Chat with an agent: any A2A server, a module, or a sample',
     load: async () => (await import('./commands/chat.ts')).chat,
   },
   wrap: {
@@ -34,7 +35,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/eval.ts')).evalCommand,
   },
   replay: {
-    summary: 'Show a recorded trace again, 1 to 50 times as fast',
+    summary: 'Replay a recorded trace, 1 to 50 times as fast',
     load: async () => (await import('./commands/replay.ts')).replayCommand,
   },
   tools: {
@@ -42,11 +43,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/tools.ts')).tools,
   },
   bridge: {
-    summary: 'Offer an MCP server on another wire: stdio, HTTP, SSE, gRPC',
+    summary: 'Offer an MCP server over another transport: stdio, HTTP, SSE, gRPC',
     load: async () => (await import('./commands/bridge.ts')).bridge,
   },
   new: {
-    summary: 'Make a small agent with one tool and one test',
+    summary: 'Create a small agent with one tool and one test',
     load: async () => (await import('./commands/new/new-agent.ts')).newAgent,
   },
   completion: {

@@ -1,40 +1,42 @@
 import { statSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, errorMessage } from '../errors.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** One flag of a command: help, completion and the documentation are made from it. */
+/** One flag of a command. Help, completion and documentation are generated from it. */
 export interface Option {
   readonly text: string;
-  /** What its value is called in the help; without it the flag is a switch. */
+  /** The name of its value in the help; without it the flag is a switch. */
   readonly value?: string;
-  /** The values that there are. */
+  /** The allowed values, if they are a fixed list. */
   readonly choices?: readonly string[];
 }
 
+/** A command of `duolane`. */
 export interface Command {
-  /** What stands behind the command's name. */
+  /** The arguments in the usage line, after the name of the command. */
   readonly usage: string;
-  /** How many words it takes at most; any number without it. */
+  /** The highest number of arguments; any number if undefined. */
   readonly most?: number;
   readonly options?: Readonly<Record<string, Option>>;
-  /** What its first word may be, where that can be listed. */
+  /** The values of its first argument for completion, if they can be listed. */
   readonly words?: () => readonly string[];
   /** Further paragraphs of the help. */
   readonly details?: readonly string[];
-  /** Lines to copy. */
+  /** Command lines to copy. */
   readonly examples?: readonly string[];
-  /** Resolves with the exit code, or with the signal by which this process should end. */
+  /** Resolves with the exit code, or with the signal with which this process should end. */
   run(call: CommandCall): Promise<number | NodeJS.Signals>;
 }
 
+/** One call of a command. */
 export interface CommandCall {
   readonly args: readonly string[];
   readonly flags: CommandFlags;
   readonly terminal: Terminal;
-  /** Aborts when this process is asked to stop; `signalOf` says by which signal. */
+  /** Aborts when this process gets a signal to stop; `signalOf` returns which one. */
   readonly signal: AbortSignal;
-  /** Asks first what Ctrl-C means at this moment; true: it was dealt with, and nothing stops. */
+  /** Sets a handler that Ctrl-C calls first. If it returns true, the process does not stop. */
   readonly onInterrupt: (handler: () => boolean) => void;
 }
 
@@ -43,13 +45,13 @@ export type CommandFlags = Readonly<Record<string, string | boolean | undefined>
 /** The exit codes of every command; `wrap` has those of the CLI it wraps. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130, terminated: 143 } as const;
 
-/** The signal that asked this process to stop, if one did. */
+/** The signal that stopped this process, if any. */
 export const signalOf = ({ reason }: AbortSignal): NodeJS.Signals | undefined =>
   reason instanceof DuolaneError && reason.code === 'canceled'
     ? (reason.cause as NodeJS.Signals)
     : undefined;
 
-/** The words after the command's name; an unknown flag or value is `invalid`, with what there is. */
+/** Parses the arguments of a command. Throws `invalid` for an unknown flag or value. */
 export function readArgs(
   name: string,
   command: Command,
@@ -72,15 +74,16 @@ export function readArgs(
       allowPositionals: true,
     });
   } catch (cause) {
-    const text = cause instanceof Error ? cause.message.split('. ')[0] : String(cause);
-    throw new DuolaneError('invalid', `${text}. See: duolane ${name} --help`, { cause });
+    const [text = ''] = errorMessage(cause).split('. ');
+    const problem = text.charAt(0).toLowerCase() + text.slice(1).replaceAll("'", '"');
+    throw new DuolaneError('invalid', `${problem}; see duolane ${name} --help`, { cause });
   }
   const extra = parsed.positionals.slice(command.most ?? Infinity);
   if (extra.length > 0) {
-    const many = extra.length === 1 ? 'one word' : `${extra.length} words`;
+    const what = extra.length === 1 ? 'argument' : 'arguments';
     throw new DuolaneError(
       'invalid',
-      `${many} too many: ${extra.join(' ')}. See: duolane ${name} --help`,
+      `unexpected ${what} "${extra.join(' ')}"; see duolane ${name} --help`,
     );
   }
   for (const [flag, { choices }] of options) {
@@ -88,14 +91,14 @@ export function readArgs(
     if (choices && given !== undefined && !choices.includes(String(given))) {
       throw new DuolaneError(
         'invalid',
-        `--${flag} takes one of ${choices.join(', ')}; got ${String(given)}`,
+        `invalid --${flag} "${String(given)}": expected ${choices.join(', ')}`,
       );
     }
   }
   return { args: parsed.positionals, flags: parsed.values as CommandFlags };
 }
 
-/** A flag's number, or the default; `invalid` outside of the range. */
+/** The number of a flag, or the default. Throws `invalid` if it is out of range. */
 export function numberFlag(
   flags: CommandFlags,
   name: string,
@@ -110,18 +113,18 @@ export function numberFlag(
   if (given !== '' && value >= min && value <= max) return value;
   throw new DuolaneError(
     'invalid',
-    `--${name} must be a number from ${min} to ${max}, got ${String(given)}`,
+    `invalid --${name} "${String(given)}": expected a number from ${min} to ${max}`,
   );
 }
 
 export const textFlag = (flags: CommandFlags, name: string): string | undefined =>
   typeof flags[name] === 'string' ? flags[name] : undefined;
 
-/** Whether there is something to read: a file or a pipe, no folder. */
+/** Whether the path is a file or a pipe, not a folder. */
 export const isReadable = (path: string): boolean =>
   statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 
-/** The plain help of one command. */
+/** The help text of one command. */
 export function helpOf(name: string, summary: string, command: Command): string {
   const rows = Object.entries(command.options ?? {}).map(
     ([flag, { value, text, choices }]): readonly [string, string] => [

@@ -13,7 +13,8 @@ const terminal = openTerminal((reason) => stop.abort(reason));
 
 let interrupted: () => boolean = () => false;
 
-// Once: the command closes its house. Twice: at once; what it had started ends with this process.
+// The first signal lets the command drain. The second one exits immediately; child processes end
+// with this process.
 function onSignal(name: NodeJS.Signals): void {
   if (name === 'SIGINT' && interrupted()) return;
   if (stop.signal.aborted) process.exit(EXIT.interrupted);
@@ -37,7 +38,9 @@ async function main(
   }
   const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!entry) {
-    err.line(`There is no command ${name}. Commands: ${Object.keys(COMMANDS).join(', ')}.`);
+    err.line(
+      `duolane: unknown command "${stripControlCharacters(name)}"; available: ${Object.keys(COMMANDS).join(', ')}`,
+    );
     return EXIT.usage;
   }
   const command = await entry.load();
@@ -58,13 +61,13 @@ async function main(
 function overview(): string {
   const width = Math.max(...Object.keys(COMMANDS).map(({ length }) => length)) + 2;
   return [
-    'duolane: run any agent behind a stream that cannot lie.',
+    'duolane: serve any agent with a durable, resumable event stream.',
     '',
     'Usage: duolane <command> [options]',
     '',
     ...Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}${summary}`),
     '',
-    'duolane <command> --help says more.',
+    'Run duolane <command> --help for the options of a command.',
     'Exit codes: 0 done, 1 failed or found a fault, 2 wrong arguments, 130 stopped (Ctrl-C), 143 terminated.',
     'NO_COLOR turns colours off; DUOLANE_DEBUG=1 adds the stack of an error.',
   ].join('\n');
@@ -77,23 +80,23 @@ const version = (): string =>
     }
   ).version;
 
-/** An error in one line, and the exit code that it means. */
+/** Prints an error in one line and returns its exit code. */
 function reportError(error: unknown): number {
   if (stop.signal.aborted) return stopped();
   const { code, message } = DuolaneError.from(error);
-  terminal.err.line(`duolane: ${stripControlCharacters(message)}`); // a server may have written it
+  terminal.err.line(`duolane: ${stripControlCharacters(message)}`); // may contain text of a server
   if (process.env['DUOLANE_DEBUG'] && error instanceof Error) terminal.err.line(error.stack);
   return code === 'invalid' || code === 'not_found' ? EXIT.usage : EXIT.failed;
 }
 
-/** A reader that left (`| head`) has what it wanted. */
+/** The exit code after a stop. A closed stdout (`| head`) is not a failure. */
 function stopped(): number {
   const name = signalOf(stop.signal);
   if (name === undefined) return EXIT.ok;
   return name === 'SIGTERM' ? EXIT.terminated : EXIT.interrupted;
 }
 
-// A promise that a module of the user forgot: said in one line as well.
+// Also prints errors of promises that a module of the user does not await.
 process.on('uncaughtException', (error) => process.exit(reportError(error)));
 
 const outcome = await main(process.argv.slice(2), terminal).catch(reportError);
@@ -102,6 +105,6 @@ if (typeof outcome === 'string') {
   process.removeAllListeners(outcome);
   process.kill(process.pid, outcome);
 } else {
-  // Not by itself: a module of the user may have left a timer or a socket open.
+  // Explicitly, since a module of the user may have left a timer or a socket open.
   process.exit(outcome);
 }

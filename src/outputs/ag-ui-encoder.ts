@@ -16,13 +16,13 @@ interface EncodedBlock {
 }
 
 /**
- * Encodes entries as AG-UI events of version 1.0, which clients of 0.0.59 can read. Each run goes from
- * `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`, and every message, call and step is closed before
- * its end. If the agent asks a person, the run ends with the outcome `interrupt` and all open
- * questions. `CUSTOM` carries what AG-UI has no event for: `status`, `retry`, `discard` (messages that
- * are void), `artifact`, `tool.progress`. The outcome `cancelled` is sent only to clients that
- * declared protocol 1; others get an end without an outcome. Tool calls of sub-agents are encoded,
- * their text is not.
+ * Encodes entries as AG-UI events of version 1.0, which clients of 0.0.59 can read. Each run goes
+ * from `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`, and every message, call and step is closed
+ * before its end. If the agent asks a person, the run ends with the outcome `interrupt` and all
+ * open questions. `CUSTOM` carries what AG-UI has no event for: `status`, `retry`, `discard`
+ * (messages that are void), `artifact`, `tool.progress`. The outcome `cancelled` is sent only to
+ * clients that declared protocol 1; others get an end without an outcome. Tool calls of sub-agents
+ * are encoded, their text is not.
  */
 export function agUiEncoder(): OutputEncoder {
   return new AgUiEncoder();
@@ -37,7 +37,9 @@ class AgUiEncoder implements OutputEncoder {
   #step: string | undefined;
   /** Calls whose arguments are not complete, and whether some deltas were sent. */
   readonly #arguing = new Map<string, boolean>();
-  /** The messages of the run. A discard of the run voids all, one of the step those from its start. */
+  /**
+   * The messages of the run. A discard of the run voids all, one of the step those from its start.
+   */
   readonly #messageIds: string[] = [];
   #stepStart = 0;
 
@@ -343,7 +345,9 @@ function usageOf(usage: Usage | undefined): JsonObject {
   return Object.keys(counts).length > 0 ? { usage: [counts] } : {};
 }
 
-/** Omits counts that are not integers: the schema of AG-UI would refuse the last event of the run. */
+/**
+ * Omits counts that are not integers: the schema of AG-UI would refuse the last event of the run.
+ */
 const count = (n: number | undefined): number | undefined =>
   n !== undefined && Number.isSafeInteger(n) && n >= 0 ? n : undefined;
 

@@ -5,7 +5,9 @@ import type { OutputMessage } from './types.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
-/** An open API message of one speaker: the agent, or a sub-agent, named by the call that started it. */
+/**
+ * An open API message of one speaker: the agent, or a sub-agent, named by the call that started it.
+ */
 interface OpenMessage {
   readonly id: string;
   readonly parent: string | null;
@@ -21,8 +23,8 @@ interface EncodedBlock {
 }
 
 /**
- * The open Messages API messages of a run, one per speaker. A step or the first delta opens one. The
- * methods return the lines to send; `line` adds the members that every line has.
+ * The open Messages API messages of a run, one per speaker. A step or the first delta opens one.
+ * The methods return the lines to send; `line` adds the members that every line has.
  */
 export class ApiMessages {
   model = 'agent';
@@ -37,7 +39,7 @@ export class ApiMessages {
     this.#line = line;
   }
 
-  /** The open message of a speaker. Opens one if there is none: not every agent reports steps. */
+  /** The open message of a speaker. Opens one if needed: not every agent reports steps. */
   #in(
     parent: string | null,
     seq: number,

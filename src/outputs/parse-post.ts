@@ -135,8 +135,8 @@ const asUrl = (base64: string, mediaType = 'application/octet-stream'): string =
   `data:${mediaType};base64,${base64}`;
 
 /**
- * Parses a user message as an agent CLI reads it with `--input-format stream-json`. Its session id is
- * the conversation; with the same `uuid`, a message that is posted again is the same turn. Tool
+ * Parses a user message as an agent CLI reads it with `--input-format stream-json`. Its session id
+ * is the conversation; with the same `uuid`, a message that is posted again is the same turn. Tool
  * results in it, and `answers` beside it, answer open questions. Throws `invalid`.
  */
 export function readStreamJsonPost(body: JsonObject): PostedTurn {

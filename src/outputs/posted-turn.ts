@@ -36,7 +36,8 @@ export function answersTo(
   pending: readonly InputRequest[],
   given: readonly PostedAnswer[],
 ): readonly Answer[] {
-  // One pass: a run may have a thousand questions, and a front end may post a hundred thousand results.
+  // One pass: a run may have a thousand questions, and a front end may post a hundred thousand
+  // results.
   const indexes = new Map<string, number>();
   for (const [index, { id }] of given.entries()) if (!indexes.has(id)) indexes.set(id, index);
   return pending.flatMap((request): Answer[] => {
@@ -109,8 +110,8 @@ export function postedFilePart(url: string, mediaType?: string, filename?: strin
 }
 
 /**
- * The content of a `data:` URL in base64. Uses `indexOf`: a regular expression took quadratic time on
- * a URL without a comma.
+ * The content of a `data:` URL in base64. Uses `indexOf`: a regular expression took quadratic time
+ * on a URL without a comma.
  */
 function bytesIn(
   url: string,

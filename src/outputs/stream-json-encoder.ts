@@ -12,9 +12,10 @@ type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'r
 /**
  * Encodes entries as the lines that an agent CLI writes with `--output-format stream-json
  * --include-partial-messages`: `system init`, `stream_event`s with the complete block after its
- * deltas, tool results as `user`, and one `result`. If the agent asks a person, the stream ends with
- * a `result` whose `terminal_reason` is `tool_deferred`, with the questions in `pending`. The session
- * id is the context. Sub-agents get complete blocks only, with the `parent_tool_use_id` of their call.
+ * deltas, tool results as `user`, and one `result`. If the agent asks a person, the stream ends
+ * with a `result` whose `terminal_reason` is `tool_deferred`, with the questions in `pending`. The
+ * session id is the context. Sub-agents get complete blocks only, with the `parent_tool_use_id` of
+ * their call.
  */
 export function streamJsonEncoder(): OutputEncoder {
   return new StreamJsonEncoder();

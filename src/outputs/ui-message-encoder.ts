@@ -11,8 +11,8 @@ type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'r
 /** Options of `uiMessageEncoder()`. */
 export interface UiMessageOptions {
   /**
-   * The major version of the AI SDK of the client, if known. From 7 on, `reset-step` removes the text
-   * of a failed attempt; older versions fail on it and get a `data-discard` part instead.
+   * The major version of the AI SDK of the client, if known. From 7 on, `reset-step` removes the
+   * text of a failed attempt; older versions fail on it and get a `data-discard` part instead.
    */
   readonly version?: number;
 }
@@ -23,12 +23,12 @@ const REFUSALS = { decline: 'declined', cancel: 'canceled' } as const;
 const ASK = 'ask';
 
 /**
- * Encodes entries as the UI message stream of the AI SDK (protocol v1, SDK 5 and later; approvals from
- * 6 on): one assistant message for each user message, across waits and restarts. The agent runs the
- * tools, so their parts are `providerExecuted` and no client runs or resends them; a question for the
- * result of a call passes that call to the client. Other questions are calls of a tool `ask`, which
- * the client answers with its output or an approval. Status, retries, artifacts and structured output
- * are data parts. Tool calls of sub-agents are encoded, their text is not.
+ * Encodes entries as the UI message stream of the AI SDK (protocol v1, SDK 5 and later; approvals
+ * from 6 on): one assistant message for each user message, across waits and restarts. The agent
+ * runs the tools, so their parts are `providerExecuted` and no client runs or resends them; a
+ * question for the result of a call passes that call to the client. Other questions are calls of a
+ * tool `ask`, which the client answers with its output or an approval. Status, retries, artifacts
+ * and structured output are data parts. Tool calls of sub-agents are encoded, their text is not.
  */
 export function uiMessageEncoder({ version = 0 }: UiMessageOptions = {}): OutputEncoder {
   return new UiMessageEncoder(version >= 7);
@@ -97,7 +97,9 @@ class UiMessageEncoder implements OutputEncoder {
     return [...closing, ...(discard ? [discarded('message')] : [])];
   }
 
-  /** Answers inside a message of the client continue that message; any other turn starts a new one. */
+  /**
+   * Answers inside a message of the client continue that message; any other turn starts a new one.
+   */
   #start(turn: Turn, seq: number, now: Snapshot): OutputMessage[] {
     this.#open = true;
     if (this.#id === '' || !turn.messageId.startsWith(`${this.#id}/`)) {
@@ -116,7 +118,9 @@ class UiMessageEncoder implements OutputEncoder {
     return { type: 'start', messageId: this.#id, messageMetadata: { task, context } };
   }
 
-  /** Repeats the open calls of an earlier message: their results follow in this one and need a part. */
+  /**
+   * Repeats the open calls of an earlier message: their results follow in this one and need a part.
+   */
   #carryOver(now: Snapshot): OutputMessage[] {
     return [
       ...now.calls.map((call) => (call.partial ? this.#calling(call) : this.#called(call))),
@@ -131,8 +135,8 @@ class UiMessageEncoder implements OutputEncoder {
       const callId = request.callId;
       if (action !== 'accept' && callId !== undefined) this.#denied.add(callId);
       if (!this.#asks.delete(id)) return [];
-      // `providerExecuted` marks it as handled: otherwise a client that resends complete calls would
-      // resend this one forever.
+      // `providerExecuted` marks it as handled: otherwise a client that resends complete calls
+      // would resend this one forever.
       const done = { toolCallId: id, providerExecuted: true };
       if (action === 'accept')
         return [{ type: 'tool-output-available', ...done, output: content ?? action }];

@@ -16,7 +16,9 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   overloaded: 429,
 };
 
-/** The default of `retryAfterMs` for a failure that may pass: a database needs seconds to restart. */
+/**
+ * The default of `retryAfterMs` for a failure that may pass: a database needs seconds to restart.
+ */
 export const RETRY_AFTER_MS = 5000;
 
 /**
@@ -32,7 +34,10 @@ export function reportFailure(error: unknown, logger: Logger, what = 'a request 
     : failure;
 }
 
-/** `reportFailure` as a response. Codes without a status of their own are 503 if retryable, else 500. */
+/**
+ * `reportFailure` as a response. Codes without a status of their own are 503 if retryable, else
+ * 500.
+ */
 export function failureResponse(error: unknown, logger: Logger): Response {
   const failure = reportFailure(error, logger);
   const { code, retryable, retryAfterMs } = failure;

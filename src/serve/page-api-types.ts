@@ -35,7 +35,9 @@ export type TaskRow = Pick<
   | 'pending'
 > & { readonly title: string };
 
-/** The response to `GET /api/session`, which anyone may read: how to sign in, and who is signed in. */
+/**
+ * The response to `GET /api/session`, which anyone may read: how to sign in, and who is signed in.
+ */
 export interface SessionHead {
   /** Whether the server requires credentials. */
   readonly wanted: boolean;

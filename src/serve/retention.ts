@@ -3,12 +3,18 @@ import type { Logger } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 
-/** The longest delay of a timer. One with a longer delay fires immediately, so pruning never pauses. */
+/**
+ * The longest delay of a timer. One with a longer delay fires immediately, so pruning never pauses.
+ */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** How long tasks are kept after their end. Tasks that run or wait for a person are never deleted. */
+/**
+ * How long tasks are kept after their end. Tasks that run or wait for a person are never deleted.
+ */
 export interface Retention {
-  /** Deletes a task with its blobs this long after its end. 30 days by default; `false` keeps all. */
+  /**
+   * Deletes a task with its blobs this long after its end. 30 days by default; `false` keeps all.
+   */
   readonly tasksMs?: number | false;
   /**
    * Deletes the text deltas of a task this long after its end; the end of each block repeats the
@@ -25,7 +31,9 @@ const EVERY_MS = 60 * 60 * 1000;
 /** The delay of the first pruning, so that it does not compete with the start of the server. */
 const FIRST_MS = 60_000;
 
-/** Prunes the log periodically until disposed. A failure is logged, and the next period tries again. */
+/**
+ * Prunes the log periodically until disposed. A failure is logged, and the next period tries again.
+ */
 export function startRetention(
   log: Pick<TaskLog, 'prune'>,
   retention: Retention | false = {},

@@ -63,7 +63,9 @@ interface Segment {
   readonly text: string;
 }
 
-/** Splits first and decodes each segment once, so that an encoded slash stays inside its segment. */
+/**
+ * Splits first and decodes each segment once, so that an encoded slash stays inside its segment.
+ */
 function decodeSegments(pathname: string): readonly Segment[] | undefined {
   try {
     return pathname.split('/').map((raw) => ({ raw, text: decodeURIComponent(raw) }));

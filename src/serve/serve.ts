@@ -49,21 +49,25 @@ export interface Served extends AsyncDisposable {
 }
 
 const HEARTBEAT_MS = 15_000;
-/** The reason with which a stream ends if its caller has signed out or the caller's token expired. */
+/**
+ * The reason with which a stream ends if its caller has signed out or the caller's token expired.
+ */
 const EXPIRED = new DuolaneError('unauthorized', 'the sign-in has ended; sign in again');
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 
 /**
- * Starts a server for one agent, or for several by name. It serves A2A 0.3 and 1.0, the front ends of
- * the AI SDK (`/ui/<name>`), AG-UI (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`), the
- * page, health and metrics, and an MCP endpoint at `/mcp` if the options, or those of a module, have
- * `tools`. Several agents share one log and one page; the card of the first is at the well-known
- * address. An option that a server has once, such as `auth`, is set here or by one of the modules.
+ * Starts a server for one agent, or for several by name. It serves A2A 0.3 and 1.0, the front ends
+ * of the AI SDK (`/ui/<name>`), AG-UI (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`),
+ * the page, health and metrics, and an MCP endpoint at `/mcp` if the options, or those of a module,
+ * have `tools`. Several agents share one log and one page; the card of the first is at the
+ * well-known address. An option that a server has once, such as `auth`, is set here or by one of
+ * the modules.
  *
- * Disposing drains: runs that can be resumed are suspended in the log, others get their final event.
- * Then the listeners, the log (if serve() opened it) and `resources` close, in that order. If serve()
- * rejects, everything that it had opened is closed; `resources` still belong to the caller.
+ * Disposing drains: runs that can be resumed are suspended in the log, others get their final
+ * event. Then the listeners, the log (if serve() opened it) and `resources` close, in that order.
+ * If serve() rejects, everything that it had opened is closed; `resources` still belong to the
+ * caller.
  *
  * @example
  * ```ts
@@ -127,8 +131,8 @@ async function open(
       'publicUrl is set without auth: all callers that the proxy lets in are one owner and an operator; set auth',
     );
   const isOperator = createOperators(options.auth, options.operators);
-  // Empty until everything is open: if serve() rejects, the resources still belong to the caller, who
-  // may try again on another port.
+  // Empty until everything is open: if serve() rejects, the resources still belong to the caller,
+  // who may try again on another port.
   const resources = closing.use(new Disposer());
   const log =
     options.log ??
@@ -153,7 +157,9 @@ async function open(
       await audit.record({ kind, actor, action: kind, object: {}, outcome });
     },
   });
-  /** Checks whether credentials that can end are still valid; undefined for those that cannot end. */
+  /**
+   * Checks whether credentials that can end are still valid; undefined for those that cannot end.
+   */
   const mayGoOn = (request: Request, { owner, until, signedIn }: Passed) => {
     if (signedIn) return async () => (await sessions.ownerOf(request)) === owner;
     return until === undefined ? undefined : async () => Date.now() < until;
@@ -324,7 +330,10 @@ async function open(
   };
 }
 
-/** Removes slashes at the end, since paths are appended to it. Throws `invalid` unless it is http(s). */
+/**
+ * Removes slashes at the end, since paths are appended to it. Throws `invalid` unless it is
+ * http(s).
+ */
 function readPublicUrl(given: string | undefined): string | undefined {
   if (given === undefined || /^https?:$/.test(URL.canParse(given) ? new URL(given).protocol : ''))
     return given?.replace(/(?<!\/)\/+$/, '');
@@ -369,7 +378,10 @@ export async function openTaskLog(file: string, options: StoreOptions = {}): Pro
   return sqliteLog({ file, ...options });
 }
 
-/** Whether the request is a sign-in. It needs the secret or the token: a cookie must not renew itself. */
+/**
+ * Whether the request is a sign-in. It needs the secret or the token: a cookie must not renew
+ * itself.
+ */
 const isSignIn = (request: Request): boolean =>
   request.method === 'POST' && urlOf(request).pathname === SESSION_PATH;
 

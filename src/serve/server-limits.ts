@@ -2,26 +2,34 @@ import { DuolaneError } from '../errors.ts';
 
 /** The limits of one server. docs/guides/operations.md lists them in one table. */
 export interface ServeLimits {
-  /** Open connections per listener; further ones are closed without a response. 10,000 by default. */
+  /**
+   * Open connections per listener; further ones are closed without a response. 10,000 by default.
+   */
   readonly maxConnections?: number;
   /** How long a client may take to send the headers of a request (408). 20 s by default. */
   readonly headersMs?: number;
-  /** How long a client may take to send a request (408) or one gRPC message. 2 minutes by default. */
+  /**
+   * How long a client may take to send a request (408) or one gRPC message. 2 minutes by default.
+   */
   readonly requestMs?: number;
   /** How long a client may leave sent data unread before it is disconnected. 30 s by default. */
   readonly stallMs?: number;
-  /** Bytes of a request or gRPC message (413). 16 MiB by default; `a2a.maxBodyBytes` overrides it. */
+  /**
+   * Bytes of a request or gRPC message (413). 16 MiB by default; `a2a.maxBodyBytes` overrides it.
+   */
   readonly maxBodyBytes?: number;
   /**
    * Open streams of one owner, for each of A2A and the front ends (429): 1,000 by default with
    * `auth`, 5,000 without it, since all callers are then one owner. `a2a.maxStreams` overrides it.
    */
   readonly maxStreamsPerOwner?: number;
-  /** Concurrent runs of one owner in this process; further ones wait. Half of `maxRuns` by default. */
+  /**
+   * Concurrent runs of one owner in this process; further ones wait. Half of `maxRuns` by default.
+   */
   readonly maxRunsPerOwner?: number;
   /**
-   * Tasks of one owner that wait for a runner; the next one is refused (429). 10,000 by default. The
-   * store enforces it, so a `log` that you pass to serve() needs this option itself.
+   * Tasks of one owner that wait for a runner; the next one is refused (429). 10,000 by default.
+   * The store enforces it, so a `log` that you pass to serve() needs this option itself.
    */
   readonly maxQueuedPerOwner?: number;
   /** Concurrent gRPC calls on all connections (RESOURCE_EXHAUSTED). 20,000 by default. */

@@ -28,9 +28,9 @@ const ONCE = [
 ] as const satisfies readonly (keyof ServeOptions)[];
 
 /**
- * Merges the options of serve() with those of the modules; serve() takes precedence. Throws `invalid`
- * if two modules set an option to different values: one of them would be ignored without a notice,
- * and it may be the one with `auth`.
+ * Merges the options of serve() with those of the modules; serve() takes precedence. Throws
+ * `invalid` if two modules set an option to different values: one of them would be ignored without
+ * a notice, and it may be the one with `auth`.
  */
 export function serverOptions(modules: Modules, options: ServeOptions): ServeOptions {
   const open = ONCE.filter((option) => options[option] === undefined);

@@ -25,8 +25,9 @@ export interface ServeOptions {
    */
   readonly auth?: Auth;
   /**
-   * Owners that may read what concerns all callers: `/metrics`, `/api/replicas` and `/api/audit`. By
-   * default the holder of the only secret, or none if there are several; without `auth` every caller.
+   * Owners that may read what concerns all callers: `/metrics`, `/api/replicas` and `/api/audit`.
+   * By default the holder of the only secret, or none if there are several; without `auth` every
+   * caller.
    */
   readonly operators?: readonly string[];
   /**
@@ -49,20 +50,25 @@ export interface ServeOptions {
   /** The limits of this server; each has a default. */
   readonly limits?: ServeLimits;
   /**
-   * How long tasks are kept after their end: 30 days by default, also in the log of the option `log`.
-   * `false` keeps them forever.
+   * How long tasks are kept after their end: 30 days by default, also in the log of the option
+   * `log`. `false` keeps them forever.
    */
   readonly retention?: Retention | false;
   /** How long an agent may take to end after a cancel or a drain before it is abandoned. */
   readonly graceMs?: number;
-  /** How long a run may take, without the time it waits for a person; then it fails with `timeout`. */
+  /**
+   * How long a run may take, without the time it waits for a person; then it fails with `timeout`.
+   */
   readonly timeoutMs?: number;
   /**
-   * Concurrent runs of this process. Further tasks wait in the log for any replica with a free slot.
-   * With 0 this process accepts requests and runs nothing.
+   * Concurrent runs of this process. Further tasks wait in the log for any replica with a free
+   * slot. With 0 this process accepts requests and runs nothing.
    */
   readonly maxRuns?: number;
-  /** Queue every task in the log, for any replica, instead of starting it in the one that accepted it. */
+  /**
+   * Queue every task in the log, for any replica, instead of starting it in the one that accepted
+   * it.
+   */
   readonly queue?: boolean;
   /** Members of the agent card that replace the defaults. */
   readonly card?: Partial<AgentDescription>;
@@ -76,8 +82,8 @@ export interface ServeOptions {
     >
   >;
   /**
-   * Reports runs as OpenTelemetry spans and metrics through `@opentelemetry/api`, to the SDK that the
-   * process has set up. `/metrics` is served in either case.
+   * Reports runs as OpenTelemetry spans and metrics through `@opentelemetry/api`, to the SDK that
+   * the process has set up. `/metrics` is served in either case.
    */
   readonly telemetry?: boolean;
   /**
@@ -97,7 +103,9 @@ export interface ServeOptions {
 
 /** The gRPC listener of a server. */
 export interface GrpcOptions extends Pick<ListenGrpcOptions, 'port' | 'tls'> {
-  /** The `host:port` at which callers reach it, if it differs from its own. Agent cards contain it. */
+  /**
+   * The `host:port` at which callers reach it, if it differs from its own. Agent cards contain it.
+   */
   readonly publicUrl?: string;
 }
 

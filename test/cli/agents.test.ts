@@ -73,7 +73,7 @@ describe('duolane serve', () => {
     return { url: (JSON.parse(line) as { url: string }).url, running };
   }
 
-  test('serves every sample at once, which is what npm start does', async () => {
+  test('serves all samples together, as npm start does', async () => {
     const { url } = await serving(...exampleNames());
     const { agents } = (await (await fetch(`${url}/api/agents`)).json()) as {
       agents: { name: string }[];
@@ -115,7 +115,7 @@ describe('duolane serve', () => {
     const running = place.start(['serve', PATH_AGENT, '--store', 'memory']);
     await running.says(/Ctrl-C drains and stops/);
     expect(running.stdout).toMatch(/^http:\/\/127\S+ {2}the page\n/);
-    expect(running.stdout).toMatch(/\nTry there: Run, .*Disconnect.*Reconnect.*Cancel/);
+    expect(running.stdout).toMatch(/\nTry on the page: Run; .*Disconnect.*Reconnect.*Cancel/);
     running.child.kill('SIGINT');
     await running.end();
   });
@@ -135,7 +135,7 @@ describe('duolane serve', () => {
     taken.close();
   }, 60_000);
 
-  test('an agent that throws tells its author why and where; its callers are told no secrets', async () => {
+  test('the error of an agent is printed with its location, and withheld from callers', async () => {
     const file = await place.write(
       'bad.mjs',
       `export default async function* () {\n  throw new Error('my own fault');\n}`,
@@ -152,7 +152,7 @@ describe('duolane serve', () => {
 
   test('--open without a browser says so and serves', async () => {
     const running = place.start(['serve', PATH_AGENT, '--open', '--store', 'memory']);
-    await running.says(/There is no browser here to open/);
+    await running.says(/cannot open a browser/);
     running.child.kill('SIGINT');
     expect((await running.end()).code).toBe(0);
   });
@@ -199,16 +199,16 @@ describe('duolane tools', () => {
   });
 
   test.each([
-    ['no source', ['tools'], /the tools of what\?/],
-    ['a source that is none', ['tools', 'ftp://x'], /is no source/],
+    ['no source', ['tools'], /missing argument <source>/],
+    ['an invalid source', ['tools', 'ftp://x'], /invalid source "ftp:\/\/x"/],
     [
       'a server that is not there',
       ['tools', 'stdio:no-such-server'],
       /command "no-such-server" not found/,
     ],
-    ['arguments that are none', ['tools', 'stdio:true', 'add', '[1]'], /are a JSON object/],
+    ['invalid arguments', ['tools', 'stdio:true', 'add', '[1]'], /expected a JSON object/],
     ['a server that says nothing', ['tools', 'stdio:true'], /the tool server exited with code 0/],
-  ])('%s is said in words', async (_name, args, words) => {
+  ])('%s is reported in plain text', async (_name, args, words) => {
     const ended = await place.run(args);
     expect(ended.code).toBeGreaterThan(0);
     expect(ended.stderr).toMatch(words);

@@ -12,10 +12,10 @@ async function broken(fault: string): Promise<{ naive: Side; ours: Side; code: n
 }
 
 test.each(FAULTS.filter((fault) => fault !== 'string-prompt'))(
-  '%s breaks the naive way and not ours',
+  '%s: the naive program breaks the rule, and ours keeps it',
   async (fault) => {
     const { naive, ours, code } = await broken(fault);
-    expect({ naive: naive.held, ours: ours.held, code }).toEqual({
+    expect({ naive: naive.kept, ours: ours.kept, code }).toEqual({
       naive: false,
       ours: true,
       code: 0,
@@ -28,15 +28,15 @@ verifies(
   'a string prompt that closes stdin loses the tool in silence, and the doctor names the rule',
   async () => {
     const { naive, ours } = await broken('string-prompt');
-    expect(naive.held).toBe(false);
+    expect(naive.kept).toBe(false);
     const story = naive.lines.join('\n');
     expect(story).toContain('exit code 0, no error');
     expect(story).toContain('input-closed-early');
-    expect(ours.held).toBe(true);
+    expect(ours.kept).toBe(true);
   },
 );
 
-test('it is laid out for a person, with the rule and what we do about it', async () => {
+test('a fault is printed with its rule and with what Duolane does', async () => {
   await using place = await Place.open();
   const { code, stdout } = await place.run(['demo', '--break', 'no-final']);
   expect(code).toBe(0);
@@ -45,9 +45,9 @@ test('it is laid out for a person, with the rule and what we do about it', async
   expect(stdout).toMatch(/Rule +A stream never closes without a final event/);
 });
 
-test('an unknown fault is refused with those that there are', async () => {
+test('an unknown fault is refused with the list of faults', async () => {
   await using place = await Place.open();
   const { code, stderr } = await place.run(['demo', '--break', 'everything']);
   expect(code).toBe(2);
-  expect(stderr).toContain('--break takes one of string-prompt, late-write');
+  expect(stderr).toContain('invalid --break "everything": expected string-prompt, late-write');
 });

@@ -65,10 +65,10 @@ describe('duolane bridge', () => {
   });
 
   test.each([
-    ['no places', ['bridge'], /from where to where\?/],
-    ['a place that is none', ['bridge', 'http://127.0.0.1:1/mcp', 'grpc:'], /is no place to offer/],
+    ['no addresses', ['bridge'], /missing arguments <from> <to>/],
+    ['an invalid <to>', ['bridge', 'http://127.0.0.1:1/mcp', 'grpc:'], /invalid <to> "grpc:"/],
     ['a server that is not there', ['bridge', 'grpc://127.0.0.1:1', 'stdio:'], /cannot be reached/],
-  ])('%s is said in words', async (_name, args, words) => {
+  ])('%s is reported in plain text', async (_name, args, words) => {
     const ended = await place.run(args);
     expect(ended.code).toBeGreaterThan(0);
     expect(ended.stderr).toMatch(words);

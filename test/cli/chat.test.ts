@@ -52,7 +52,7 @@ test('lines of stdin are turns with a module, and its questions are declined', a
   expect(ended.code).toBe(0);
   expect(ended.stdout).toContain('The tool says: lane: one of two');
   expect(ended.stdout).toContain('The tool says: lane: rejected');
-  expect(ended.stderr).toContain('lane? (no terminal to ask at: declined)');
+  expect(ended.stderr).toContain('lane? (no terminal: declined)');
 });
 
 test('a server that is not there is said in one line', async () => {
@@ -71,14 +71,14 @@ test('a turn with a server streams text, progress and data', async () => {
   expect(code).toBe(0);
 });
 
-test('a server that refuses a message is heard out: chat says why', async () => {
+test('chat prints why a server rejects a message', async () => {
   const picky: Agent = async function* () {
-    const error = new DuolaneError('invalid', 'this is no patient record').toJSON();
+    const error = new DuolaneError('invalid', 'expected a patient record').toJSON();
     yield { type: 'run.finished', outcome: 'rejected', text: '', error };
   };
   await using served = await serve(picky, { log: memoryLog(), page: false });
   const ended = await place.run(['chat', served.url, 'hello']);
-  expect(ended).toMatchObject({ code: 1, stdout: 'rejected: this is no patient record\n' });
+  expect(ended).toMatchObject({ code: 1, stdout: 'rejected: expected a patient record\n' });
 });
 
 /** The prompt as the last thing on the screen, whatever moves the cursor there. */
@@ -86,7 +86,7 @@ const after = (word: string): RegExp => new RegExp(`${word}[^]*> (?:\\u001b\\[[\
 const PROMPT = after('');
 
 suite('pty', missingPty, () => {
-  test('a person talks, approves, cancels a turn, and leaves with Ctrl-C twice', async () => {
+  test('a person talks, approves, cancels a turn, and exits with Ctrl-C twice', async () => {
     await using served = await serve(agent, { log: memoryLog(), page: false });
     const running = place.start(['chat', served.url], { pty: true });
     await running.says(PROMPT);
@@ -109,7 +109,7 @@ suite('pty', missingPty, () => {
     running.type('\u0003');
     await running.says(after('canceled'));
     running.type('\u0003');
-    await running.says(/Ctrl-C again to leave/);
+    await running.says(/Ctrl-C again to exit/);
     running.type('\u0003');
     const ended = await running.end();
     expect(ended.code).toBe(0);
@@ -117,7 +117,7 @@ suite('pty', missingPty, () => {
     expectNoStack(ended);
   });
 
-  test('Ctrl-D leaves, and the terminal is as it was', async () => {
+  test('Ctrl-D exits, and the terminal is as it was', async () => {
     const running = place.start(['chat', PATH_AGENT], { pty: true });
     await running.says(PROMPT);
     running.type('\u0004');
@@ -129,11 +129,11 @@ suite('pty', missingPty, () => {
 
   test('colours are there at a terminal, and gone with NO_COLOR', async () => {
     const colourful = place.start(['demo', PATH_AGENT], { pty: true });
-    await colourful.says(/Enter ends/);
+    await colourful.says(/Press Enter/);
     colourful.type('\r');
     expect((await colourful.end()).stdout).toContain('\u001b[32m✓');
     const plain = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
-    await plain.says(/Enter ends/);
+    await plain.says(/Press Enter/);
     plain.type('\r');
     expect((await plain.end()).stdout).not.toContain('\u001b[');
   });
@@ -142,7 +142,7 @@ suite('pty', missingPty, () => {
     for (const key of ['\r', '\u0003']) {
       const running = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
       const [, url = '', task = ''] = await running.says(
-        /(http:\/\/127[^#]+)\/#(\S+)[^]*Enter ends/,
+        /(http:\/\/127[^#]+)\/#(\S+)[^]*Press Enter/,
       );
       expect(await (await fetch(url)).text()).toContain('<title>Duolane');
       const log = await fetch(`${url}/api/tasks/${task}`);
@@ -178,7 +178,7 @@ test('a line that breaks is made again by itself, with every word once, and that
   line.cut();
   const { code, stdout, stderr } = await running.end();
   expect(stdout.match(/n\d+/g)).toEqual(Array.from({ length: 150 }, (_, n) => `n${n}`));
-  expect(stderr).toContain('The line is lost. Trying again');
+  expect(stderr).toContain('Connection lost, reconnecting');
   expect(code).toBe(0);
 });
 

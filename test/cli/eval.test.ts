@@ -77,7 +77,7 @@ verifies('S268', 'runs cases and scorers, keeps the report, exports the traces',
   expect(langfuse?.body).toContain('langfuse.trace.metadata.length');
 });
 
-test('the cases of the sample pass, and are told one by one', async () => {
+test('the cases of the sample pass, and are printed one by one', async () => {
   const cases = join(ROOT, 'examples/text-to-sql/cases.json');
   const ended = await place.run(['eval', 'text-to-sql', cases]);
   expect(ended.stdout).toContain('4 of 4 runs pass');
@@ -97,17 +97,17 @@ test('closes what the agent has open, also when the cases cannot be read', async
 });
 
 test.each([
-  ['no agent', [], /evaluate what\?/],
-  ['a file that is not there', [PATH_AGENT, 'none.json'], /none\.json cannot be read/],
+  ['no agent', [], /missing argument <agent>/],
+  ['a missing file', [PATH_AGENT, 'none.json'], /cannot read none\.json/],
   ['a module without cases', [PATH_AGENT, PATH_AGENT], /has no cases/],
   [
-    'a misspelt expectation',
+    'an unknown expectation',
     [PATH_AGENT, 'odd.json'],
-    /case 1: there is no txt; there are outcome/,
+    /case 1: unknown member "txt"; available: outcome/,
   ],
   ['no keys', [PATH_AGENT, '--langfuse', 'http://127.0.0.1:1'], /needs LANGFUSE_PUBLIC_KEY/],
   ['no collector', [PATH_AGENT, '--otlp', 'http://127.0.0.1:1'], /is the collector running\?/],
-])('%s is said in one line', async (_, args, words) => {
+])('%s is reported in one line', async (_, args, words) => {
   await place.write('odd.json', '[{ "name": "odd", "input": "x", "expect": { "txt": "y" } }]');
   const ended = await place.run(['eval', ...args]);
   expect(ended.code).not.toBe(0);

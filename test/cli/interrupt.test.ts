@@ -123,7 +123,7 @@ suite('pty', missingPty, () => {
     ['chat', PATH_AGENT, /> /, ['\u0004']],
     ['chat', PATH_AGENT, /> /, ['count 1000\r', '\u0003', '\u0003', '\u0003', '\u0003']],
     ['demo', 'slow.mjs', /w3 /, ['\u0003']],
-    ['demo', PATH_AGENT, /Enter ends/, ['\u0003']],
+    ['demo', PATH_AGENT, /Press Enter/, ['\u0003']],
   ])('%s %s leaves the terminal as it was', async (command, agent, ready, keys) => {
     const line = `stty -g; '${process.execPath}' '${COMMAND}' ${command} '${agent}'; echo; stty -g`;
     const running = place.start([], { pty: true, shell: `trap : INT; ${line}` });

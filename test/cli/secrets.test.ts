@@ -45,19 +45,21 @@ test('duolane serve warns of a secret on its command line', async () => {
   const options = ['--port', '0', '--json', '--store', 'memory', '--auth', 'bearer:sesame'];
   const running = place.start(['serve', file, ...options]);
   expect(await status(await urlOf(running), 'sesame')).toBe(200);
-  expect(running.stderr).toContain('--auth has a secret that every user of this machine can read');
+  expect(running.stderr).toContain(
+    '--auth contains a secret that every user of this machine can read',
+  );
   expect(running.stderr).not.toContain('sesame');
 });
 
 test('duolane serve warns of a password in --store, and does not repeat it', async () => {
   await using place = await Place.open();
   const file = await place.write('agent.mjs', AGENT);
-  // Nothing listens at port 1: the store cannot be opened, and that is said without the password.
+  // Nothing listens at port 1: the store cannot open the store, and that is said without the password.
   const store = 'postgres://ann:sesame@127.0.0.1:1/tasks';
   const { code, stderr } = await place.run(['serve', file, '--port', '0', '--store', store]);
   expect(code).not.toBe(0);
-  expect(stderr).toContain('--store has a secret that every user of this machine can read');
-  expect(stderr).toContain('cannot be opened');
+  expect(stderr).toContain('--store contains a secret that every user of this machine can read');
+  expect(stderr).toContain('cannot open the store');
   expect(stderr).not.toContain('sesame');
 });
 

@@ -10,7 +10,7 @@ export default async function* (turn, ctx) {
 export const options = { auth: { bearer: 'of the module' }, graceMs: 100, page: false };
 `;
 
-test('duolane serve hands the options of a module on, and SIGTERM ends a deaf run with its final event', async () => {
+test('duolane serve passes the options of a module on, and SIGTERM ends an unresponsive run with its final event', async () => {
   await using place = await Place.open();
   const file = await place.write('agent.mjs', AGENT);
   const running = place.start(['serve', file, '--port', '0', '--store', 'memory', '--json']);

@@ -133,14 +133,14 @@ export class Running {
   }
 }
 
-/** What nobody should ever see of the command. */
+/** Checks that the command printed no stack. */
 export function expectNoStack({ stdout, stderr }: Ended): void {
   expect(`${stdout}${stderr}`).not.toMatch(/^\s+at .*(\.[cm]?[jt]s|node:)/m);
 }
 
 const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
 
-/** Why there is no pseudo terminal here; `script` of util-linux makes one. */
+/** Why a pseudo terminal is missing; `script` of util-linux creates one. */
 export const missingPty: string | undefined =
   spawnSync('script', ['-q', '-e', '-c', 'exit 7', '/dev/null']).status === 7
     ? undefined

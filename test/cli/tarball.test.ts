@@ -18,7 +18,10 @@ test('npx of the packed tarball works in an empty folder', async (context) => {
   const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts'];
   const installed = await npm(['install', ...flags, `./${tarball}`]);
   if (/ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENOTCACHED/.test(installed.output)) {
-    skipBecause(context, 'the dependencies of the package cannot be had: no registry and no cache');
+    skipBecause(
+      context,
+      'cannot install the dependencies of the package: no registry and no cache',
+    );
   }
   expect(installed.code).toBe(0);
   const npx = async (...args: string[]): Promise<string> => {

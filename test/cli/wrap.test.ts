@@ -263,7 +263,7 @@ suite('agent-sdk', reason, () => {
   });
 });
 
-test('told to stop before it has begun, it starts nothing and does not wait', async () => {
+test('a signal before the start: it starts nothing and does not wait', async () => {
   const reason = new DuolaneError('canceled', 'SIGINT', { cause: 'SIGINT' });
   const file = place.file('started');
   const code = `require('fs').writeFileSync(${JSON.stringify(file)}, ''); setInterval(() => {}, 1e3)`;

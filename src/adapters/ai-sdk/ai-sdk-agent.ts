@@ -23,7 +23,7 @@ export interface AiSdkResult {
   readonly stream?: AsyncIterable<unknown>;
   readonly fullStream?: AsyncIterable<unknown>;
   readonly response: PromiseLike<{ readonly messages: readonly unknown[] }>;
-  /** The object of the schema, or the text if there is no schema. Not in version 5. */
+  /** The object of the schema, or the text if no schema was given. Not in version 5. */
   readonly output?: PromiseLike<unknown>;
 }
 
@@ -46,9 +46,9 @@ export type AiSdkRun = (
  * `ToolLoopAgent`.
  *
  * A tool that needs approval becomes a question to a person. With the answer the run continues: in
- * this process with all messages of the run, after a restart with the calls and the text of the log.
- * Structured output (6 and 7) is the run's `output`. If a tool calls another agent and yields its UI
- * messages, they become events whose path is the id of the call.
+ * this process with all messages of the run, after a restart with the calls and the text of the
+ * log. Structured output (6 and 7) is the run's `output`. If a tool calls another agent and yields
+ * its UI messages, they become events whose path is the id of the call.
  */
 export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
   const start: AiSdkRun =

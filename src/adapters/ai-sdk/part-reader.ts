@@ -14,9 +14,9 @@ export interface Approval {
 }
 
 /**
- * Reads the parts of an AI SDK stream, versions 5 to 7, as agent events. A run uses one reader for all
- * its streams, so that steps are numbered across them. An error part is thrown as a DuolaneError: the
- * SDK itself continues after it, or ends the stream without an error.
+ * Reads the parts of an AI SDK stream, versions 5 to 7, as agent events. A run uses one reader for
+ * all its streams, so that steps are numbered across them. An error part is thrown as a
+ * DuolaneError: the SDK itself continues after it, or ends the stream without an error.
  */
 export class PartReader {
   /** Approvals that are requested since the last `takeApprovals`. */

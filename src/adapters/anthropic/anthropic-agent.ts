@@ -34,17 +34,17 @@ export interface AnthropicOptions {
   /** How many model calls a run may make; 50 by default. */
   readonly maxSteps?: number;
   /**
-   * More members of the request, such as `thinking`. With `output_config.format` the message is also
-   * the run's `output`.
+   * More members of the request, such as `thinking`. With `output_config.format` the message is
+   * also the run's `output`.
    */
   readonly params?: JsonObject;
 }
 
 /**
  * Creates an agent from the official client of the Messages API: the model and the loop around it,
- * without a framework. Calls of one model message run in parallel. A run that resumes after a question
- * first finishes the open calls of the log, and then sends their results to the model. The client's
- * own retries are off: use `withRetry`, which reports every attempt.
+ * without a framework. Calls of one model message run in parallel. A run that resumes after a
+ * question first finishes the open calls of the log, and then sends their results to the model. The
+ * client's own retries are off: use `withRetry`, which reports every attempt.
  */
 export function anthropic(client: AnthropicClient, options: AnthropicOptions): Agent {
   const { maxSteps = 50, tools } = options;

@@ -9,7 +9,9 @@ export interface WantedCall {
   readonly args: unknown;
 }
 
-/** Builds a message of the Messages API from its stream events, as the next request must repeat it. */
+/**
+ * Builds a message of the Messages API from its stream events, as the next request must repeat it.
+ */
 export class StreamedMessage {
   readonly #blocks = new Map<number, { block: JsonObject; json: string }>();
   /** The `stop_reason` of the API; undefined while the message is incomplete. */

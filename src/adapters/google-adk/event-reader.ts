@@ -26,8 +26,8 @@ const FILTERED = /SAFETY|PROHIBITED|BLOCKLIST|RECITATION|SPII/;
 
 /**
  * Reads the events of a runner as agent events. Text comes as deltas (`partial`) and then again
- * complete. Usage is on every event and the last one of a model call counts, so a step is closed when
- * the next one starts. An event with an error is thrown as a DuolaneError.
+ * complete. Usage is on every event and the last one of a model call counts, so a step is closed
+ * when the next one starts. An event with an error is thrown as a DuolaneError.
  */
 export class EventReader {
   readonly #names = new Map<string, string>();

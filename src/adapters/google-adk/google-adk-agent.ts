@@ -27,11 +27,11 @@ export interface AdkOptions {
 const CONFIRMATION = 'adk_request_confirmation';
 
 /**
- * Creates an agent from a runner of Google's ADK. The session of a turn is that of its context, created
- * on first use. A tool that requires confirmation becomes a question to a person; with the answer the
- * session continues, also after a restart if its session service is persistent. An agent with an
- * `outputSchema` sets the run's `output`; files that its tools save become artifacts. A run that
- * `withRetry` repeats sends its message to the session again.
+ * Creates an agent from a runner of Google's ADK. The session of a turn is that of its context,
+ * created on first use. A tool that requires confirmation becomes a question to a person; with the
+ * answer the session continues, also after a restart if its session service is persistent. An agent
+ * with an `outputSchema` sets the run's `output`; files that its tools save become artifacts. A run
+ * that `withRetry` repeats sends its message to the session again.
  */
 export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Agent {
   const run = async function* (
@@ -88,7 +88,9 @@ async function* read(
   signal.throwIfAborted();
 }
 
-/** The artifacts that an event names, loaded from the service. A new version replaces the old one. */
+/**
+ * The artifacts that an event names, loaded from the service. A new version replaces the old one.
+ */
 async function* savedArtifacts(
   { appName, artifactService }: AdkRunner,
   session: JsonObject,
@@ -125,7 +127,9 @@ const askAll = (
 ): Promise<readonly Answer[]> =>
   Promise.all(requests.map((request) => ask(question(request, turn), { signal })));
 
-/** The question's id holds the ids of the waiting call and of ADK's request, which the answer needs. */
+/**
+ * The question's id holds the ids of the waiting call and of ADK's request, which the answer needs.
+ */
 function question({ id, name, args }: Request, turn: Turn): InputRequest {
   const call = asObject(args['originalFunctionCall']);
   const callId = asString(call['id']);

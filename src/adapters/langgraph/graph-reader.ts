@@ -45,7 +45,9 @@ export class GraphReader {
   #interrupts: Interrupt[] = [];
   #count = 0;
   #spoke = false;
-  /** The last message of the graph itself, for a graph whose streamed text all came from subgraphs. */
+  /**
+   * The last message of the graph itself, for a graph whose streamed text all came from subgraphs.
+   */
   #answer = '';
   output: unknown;
 
@@ -193,7 +195,10 @@ export class GraphReader {
   }
 }
 
-/** The names of the sub-agents: the last segment is the node that runs, those before it are subgraphs. */
+/**
+ * The names of the sub-agents: the last segment is the node that runs, those before it are
+ * subgraphs.
+ */
 const agents = (namespace: readonly string[]): readonly string[] =>
   namespace.slice(0, -1).map((name) => name.split(':', 1)[0] ?? name);
 

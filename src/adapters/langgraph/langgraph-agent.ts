@@ -17,19 +17,22 @@ export interface LangGraph {
 /** Options of `langgraph()`. */
 export interface LangGraphOptions {
   /**
-   * `messages` (default) streams the text of the graph's models, token by token. `updates` reports a
-   * status for each node that has finished and the state as `output`, for graphs without messages.
+   * `messages` (default) streams the text of the graph's models, token by token. `updates` reports
+   * a status for each node that has finished and the state as `output`, for graphs without
+   * messages.
    */
   readonly mode?: 'messages' | 'updates';
-  /** The state with which a turn starts the graph; by default its message, under the key `messages`. */
+  /**
+   * The state with which a turn starts the graph; by default its message, under the key `messages`.
+   */
   readonly input?: (turn: Turn, ctx: AgentContext) => unknown;
   /** More members of the graph's config, such as `recursionLimit` or `context`. */
   readonly config?: JsonObject;
   /** In mode `updates`: the text of the run that a finished node adds. */
   readonly say?: (node: string, update: JsonObject) => string | undefined;
   /**
-   * The return value of `interrupt()` for an answer. By default the content of an accepted answer, or
-   * `true` if it has none; `false` for any other answer.
+   * The return value of `interrupt()` for an answer. By default the content of an accepted answer,
+   * or `true` if it has none; `false` for any other answer.
    */
   readonly resume?: (answer: Answer, value: unknown) => unknown;
 }
@@ -38,10 +41,10 @@ const TOKENS = ['messages', 'updates', 'custom', 'tools'];
 const NODES = ['updates', 'custom'];
 
 /**
- * Creates an agent from a compiled graph. Its thread is that of the turn's context, separate for each
- * owner and tenant. With a checkpointer a further message continues the same conversation, and
- * `interrupt()` becomes a question to a person; with the answer the graph continues where it waited,
- * in this process or another. Under `withRetry`, set `maxRetries: 0` on your chat model.
+ * Creates an agent from a compiled graph. Its thread is that of the turn's context, separate for
+ * each owner and tenant. With a checkpointer a further message continues the same conversation, and
+ * `interrupt()` becomes a question to a person; with the answer the graph continues where it
+ * waited, in this process or another. Under `withRetry`, set `maxRetries: 0` on your chat model.
  */
 export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Agent {
   const run = async function* (
@@ -188,7 +191,9 @@ function question({ id, value, callId }: Interrupt, turn: Turn): InputRequest {
   };
 }
 
-/** A `Command` of LangGraph, which recognizes it by `lg_name`, so that its class is not imported. */
+/**
+ * A `Command` of LangGraph, which recognizes it by `lg_name`, so that its class is not imported.
+ */
 function command(
   answered: readonly Answered[],
   { resume = answerOf }: LangGraphOptions,

@@ -2,8 +2,8 @@ import type { JsonObject } from '../../json.ts';
 import { asObject } from '../../json.ts';
 
 /**
- * Converts a chunk of Mastra to the equivalent part of the AI SDK. Mastra uses almost the same types,
- * with their members in a `payload`.
+ * Converts a chunk of Mastra to the equivalent part of the AI SDK. Mastra uses almost the same
+ * types, with their members in a `payload`.
  */
 export function partOf(chunk: JsonObject): JsonObject {
   const { type } = chunk;

@@ -25,17 +25,18 @@ export interface MastraAgent {
 /** Options of `mastra()`. */
 export interface MastraOptions {
   /**
-   * More options of the stream, such as `structuredOutput`, `maxSteps` or `memory`. With `memory` the
-   * agent stores the conversation itself; without, the adapter sends the earlier messages.
+   * More options of the stream, such as `structuredOutput`, `maxSteps` or `memory`. With `memory`
+   * the agent stores the conversation itself; without, the adapter sends the earlier messages.
    */
   readonly options?: (turn: Turn, ctx: AgentContext) => JsonObject;
 }
 
 /**
  * Creates an agent from an agent of Mastra 1. A tool that requires approval becomes a question to a
- * person; with the answer the suspended run continues, also after a restart if the storage of Mastra
- * is persistent. Structured output is the run's `output`. Events of its `agents` have the id of their
- * call as path. Mastra does not retry by default; use `withRetry`, which reports every attempt.
+ * person; with the answer the suspended run continues, also after a restart if the storage of
+ * Mastra is persistent. Structured output is the run's `output`. Events of its `agents` have the id
+ * of their call as path. Mastra does not retry by default; use `withRetry`, which reports every
+ * attempt.
  */
 export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptions = {}): Agent {
   const run = async function* (
@@ -112,7 +113,9 @@ class ChunkReader {
   }
 }
 
-/** Calls for which an earlier run of this turn was suspended, with the id of Mastra's waiting run. */
+/**
+ * Calls for which an earlier run of this turn was suspended, with the id of Mastra's waiting run.
+ */
 function suspendedCalls({ task }: AgentContext): readonly Suspended[] {
   return task.calls.flatMap(({ callId, name, args }) => {
     const answer = task.answers.find(({ id }) => id.startsWith(`${callId}/`));

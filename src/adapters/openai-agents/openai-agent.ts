@@ -40,9 +40,10 @@ export type OpenAiRun = (
 /**
  * Creates an agent from the OpenAI Agents SDK. A tool that needs approval becomes a question to a
  * person, and the run continues with the answer. After a restart the run starts over, and an answer
- * applies once to the same tool with the same arguments: equal calls are asked about one by one. After
- * a handoff the text of the next agent belongs to the run; the events of an agent that is called as a
- * tool join the run if it got `onStream`. Under `withRetry`, use a client with `maxRetries: 0`.
+ * applies once to the same tool with the same arguments: equal calls are asked about one by one.
+ * After a handoff the text of the next agent belongs to the run; the events of an agent that is
+ * called as a tool join the run if it got `onStream`. Under `withRetry`, use a client with
+ * `maxRetries: 0`.
  */
 export function openaiAgents(start: OpenAiRun): Agent {
   return async function* (turn, ctx) {

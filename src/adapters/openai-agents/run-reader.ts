@@ -3,12 +3,14 @@ import type { JsonObject } from '../../json.ts';
 import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
 import { parsed, toolFailure } from '../shared/tool-failure.ts';
 
-/** The output that the SDK sends to the model when a tool threw: the only sign of such a failure. */
+/**
+ * The output that the SDK sends to the model when a tool threw: the only sign of such a failure.
+ */
 const THREW = 'An error occurred while running the tool';
 
 /**
- * Reads the events of a run of the OpenAI Agents SDK. Text comes twice, normalized and as the provider
- * sent it; reasoning and arguments only in the provider's form.
+ * Reads the events of a run of the OpenAI Agents SDK. Text comes twice, normalized and as the
+ * provider sent it; reasoning and arguments only in the provider's form.
  */
 export class RunReader {
   readonly #callIds = new Map<string, string>();

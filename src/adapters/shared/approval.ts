@@ -47,9 +47,9 @@ export async function approve<Call extends Pending>(
 
 /**
  * Creates question ids from the content of a call, for frameworks whose run starts over after a
- * question: the model may then give its call another id, but the person allowed this tool with these
- * arguments. Create one per run: a further equal call of the run gets another id (`…-2`), so that each
- * approval allows one call.
+ * question: the model may then give its call another id, but the person allowed this tool with
+ * these arguments. Create one per run: a further equal call of the run gets another id (`…-2`), so
+ * that each approval allows one call.
  */
 export function questionIdByContent(turn: Turn): (call: Pending) => string {
   const asked = new Map<string, number>();

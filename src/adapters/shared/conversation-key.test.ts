@@ -22,7 +22,7 @@ test('each owner, tenant and context has its own conversation key', () => {
   );
 });
 
-test('without owner and tenant the key is the context, and there is no caller key', () => {
+test('without owner and tenant the key is the context, and the caller key is undefined', () => {
   expect(conversationKey({ ...turnOf('hi'), context: 'c' })).toBe('c');
   expect(callerKey({})).toBeUndefined();
 });

@@ -55,7 +55,7 @@ function messagesOf(task: Snapshot, until?: Turn): readonly EarlierMessage[] {
     response = responseTo(messageId, task);
   }
   add('assistant', response);
-  // Without a message of the agent there is no conversation to continue.
+  // Without a message of the agent no conversation has begun.
   return messages.some(({ role }) => role === 'assistant') ? messages : [];
 }
 

@@ -19,8 +19,8 @@ export class SideChannel<T> {
     });
 
   /**
-   * Yields the items of both in the order of arrival, for one source at a time. Items that are pushed
-   * while no source is read are dropped.
+   * Yields the items of both in the order of arrival, for one source at a time. Items that are
+   * pushed while no source is read are dropped.
    */
   async *with<S>(source: AsyncIterable<S>): AsyncGenerator<S | T, void, undefined> {
     const iterator = source[Symbol.asyncIterator]();

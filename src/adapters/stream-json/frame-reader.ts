@@ -6,13 +6,15 @@ import { asObjects, asNumber, asObject, asString } from '../../json.ts';
 import { toFailure, toolResultText } from '../shared/tool-failure.ts';
 import { readApiUsage, Speaker, type SpeakerContext } from './speaker.ts';
 
-/** Converts one frame of an agent CLI's pipe to agent events. Call it with every frame, in order. */
+/**
+ * Converts one frame of an agent CLI's pipe to agent events. Call it with every frame, in order.
+ */
 export type FrameReader = (frame: Frame) => readonly AgentEvent[];
 
 /**
  * Reads both lanes of a stream-json pipe as agent events. It has no side effects, so the adapter,
- * `wrap` and `replay` get the same events from the same frames. With partial messages, text comes from
- * the deltas and the complete block that follows is skipped; without, it comes from the block.
+ * `wrap` and `replay` get the same events from the same frames. With partial messages, text comes
+ * from the deltas and the complete block that follows is skipped; without, it comes from the block.
  *
  * @example
  * ```ts
@@ -172,7 +174,9 @@ export function readResult(frame: JsonObject): AgentEventBody & { readonly type:
   return { ...base, text: '', outcome: 'failed', error };
 }
 
-/** A control frame as an event, for the page. One that carries a tool call gets the id of the call. */
+/**
+ * A control frame as an event, for the page. One that carries a tool call gets the id of the call.
+ */
 function controlEvent(frame: Frame): AgentEvent {
   const request = asObject(frame.data['request']);
   const params = asObject(asObject(request['message'])['params']);

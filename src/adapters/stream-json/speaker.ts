@@ -17,8 +17,8 @@ export interface SpeakerContext {
 }
 
 /**
- * Reads the raw events of one speaker on a stream-json pipe as agent events. The agent and each of its
- * sub-agents have one, since their events interleave and use the same block numbers.
+ * Reads the raw events of one speaker on a stream-json pipe as agent events. The agent and each of
+ * its sub-agents have one, since their events interleave and use the same block numbers.
  */
 export class Speaker {
   readonly #talk: SpeakerContext;
@@ -54,7 +54,8 @@ export class Speaker {
         this.#reason = STOP[asString(asObject(event['delta'])['stop_reason'])] ?? 'other';
         return [];
       case 'message_stop':
-        // An abandoned message: the retry that follows voids the text of the step, which stays open.
+        // An abandoned message: the retry that follows voids the text of the step, which stays
+        // open.
         return frame['abandoned_blocks'] === undefined ? [this.#stop()] : [];
       default:
         return [];

@@ -1,32 +1,36 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { AgentModule } from '../../serve/types.ts';
 
+/** An agent module that was loaded. */
 export interface LoadedAgent {
   readonly name: string;
   readonly file: string;
-  /** One of ours, not a file of the user. */
+  /** Whether it is a sample of the package, not a file of the user. */
   readonly sample: boolean;
   readonly module: AgentModule;
 }
 
-/** The samples that come with the package, built beside it. */
+/** Folders that may hold the built samples: the first when installed, the second in a checkout. */
 const EXAMPLES = ['../../examples/', '../../../dist/examples/'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 
-/** For the help, which must not depend on what is built. */
+/** The samples for the help, which must not depend on the build. */
 export const SAMPLES = 'Samples: ai-doctor, distill, text-to-sql, tickets.';
 
+/** The names of the samples that are built. */
 export function exampleNames(): readonly string[] {
   const folder = EXAMPLES.find((path) => existsSync(path));
   if (!folder) return [];
   return readdirSync(folder).filter((name) => existsSync(resolve(folder, name, 'agent.js')));
 }
 
-/** An agent by the name of a sample or the path of a module; the module's default export is the agent. */
+/**
+ * Loads an agent: a sample by its name, or a module by its path, whose default export is the agent.
+ */
 export async function loadAgent(given: string): Promise<LoadedAgent> {
   const { file, sample } = locate(given);
   const module = await importAgent(file);
@@ -34,19 +38,19 @@ export async function loadAgent(given: string): Promise<LoadedAgent> {
   return { name: sample ?? own, file, sample: sample !== undefined, module };
 }
 
-/** Loads the module as it is now; `version` tells a changed file from the one that was loaded before. */
+/** Loads an agent module. A new `version` loads a file again that has changed. */
 export async function importAgent(file: string, version?: number): Promise<AgentModule> {
   const module: Partial<AgentModule> = await importFile(file, version);
   if (typeof module.default !== 'function') {
     throw new DuolaneError(
       'invalid',
-      `${file} has no agent: export a default function (turn, ctx) that yields events`,
+      `${file} has no agent: expected a default export (turn, ctx) that yields events`,
     );
   }
   return module as AgentModule;
 }
 
-/** What a module exports; `invalid`, with the reason, if it cannot be loaded. */
+/** Imports a module. Throws `invalid` with the reason if it cannot be loaded. */
 export async function importFile(
   file: string,
   version?: number,
@@ -56,8 +60,7 @@ export async function importFile(
   try {
     return (await import(url.href)) as Readonly<Record<string, unknown>>;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `${file} cannot be loaded: ${why}`, { cause });
+    throw new DuolaneError('invalid', `cannot load ${file}: ${errorMessage(cause)}`, { cause });
   }
 }
 
@@ -69,7 +72,7 @@ function locate(given: string): { readonly file: string; readonly sample?: strin
   if (file !== undefined) return { file };
   throw new DuolaneError(
     'not_found',
-    `there is no module ${given}, and no sample of that name (samples: ${exampleNames().join(', ') || 'none built'})`,
+    `module or sample "${given}" not found; samples: ${exampleNames().join(', ') || 'none is built'}`,
   );
 }
 

@@ -8,16 +8,20 @@ import { createRunner } from '../../task/run/runner.ts';
 import type { TaskLog } from '../../task/types.ts';
 import type { PrintableEvent } from '../terminal/entry-printer.ts';
 
+/** Options of one turn: how to ask the user, and the signal that cancels it. */
 export type SayOptions = Required<ConverseOptions>;
 
-/** A talk with one agent, here or elsewhere. */
+/** A conversation with one agent, in this process or on a server. */
 export interface AgentChat extends AsyncDisposable {
   readonly name: string;
-  /** One turn to its end, questions included. */
+  /** Runs one turn to its end, including its questions. */
   say(parts: readonly Part[], options: SayOptions): AsyncIterable<PrintableEvent>;
 }
 
-/** With an agent in this process, on a log in memory. Disposing ends what still runs, then the module's resources. */
+/**
+ * Opens a chat with an agent in this process, on a log in memory. Disposing ends its runs, and then
+ * closes the module's resources.
+ */
 export function openLocalChat(
   name: string,
   module: AgentModule,
@@ -30,8 +34,8 @@ export function openLocalChat(
     name,
     log,
     say(parts, options) {
-      const place = { agent: name, task: randomUUID(), context, messageId: randomUUID() };
-      return completeTurn({ runner, log }, { ...place, parts }, options);
+      const turn = { agent: name, task: randomUUID(), context, messageId: randomUUID() };
+      return completeTurn({ runner, log }, { ...turn, parts }, options);
     },
     [Symbol.asyncDispose]: disposeOnce(async () => {
       await runner[Symbol.asyncDispose]();

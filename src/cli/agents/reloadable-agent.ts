@@ -5,15 +5,17 @@ import { DuolaneError } from '../../errors.ts';
 import type { Agent } from '../../event/types.ts';
 import { importAgent, type LoadedAgent } from './load-agent.ts';
 
+/** How long a file must stay unchanged before it is loaded: editors write in several steps. */
 const SETTLE_MS = 100;
 
+/** Listeners for changes of the file. */
 export interface ReloadEvents {
   readonly onReload: () => void;
-  /** The file cannot be loaded as it is now; the last good agent stays. */
+  /** The changed file cannot be loaded; the last agent that could be loaded stays. */
   readonly onError: (error: DuolaneError) => void;
 }
 
-/** An agent that is always the one in the file; a run keeps the one that it began with. */
+/** Creates an agent that follows its file. A run keeps the version with which it started. */
 export function reloadable(
   { file, module }: LoadedAgent,
   signal: AbortSignal,
@@ -24,12 +26,12 @@ export function reloadable(
   let seen = Date.now();
   const reload = async (): Promise<void> => {
     const { mtimeMs } = await stat(file);
-    if (mtimeMs === seen) return; // several events tell of one change
+    if (mtimeMs === seen) return; // one change causes several events
     seen = mtimeMs;
     current = (await importAgent(file, mtimeMs)).default;
     onReload();
   };
-  // The folder, since editors put a new file in the place of the old one.
+  // Watches the folder, since editors replace the file by a new one.
   const watcher = watch(dirname(file), { persistent: false, signal }, (_event, name) => {
     if (name !== null && name !== basename(file)) return;
     clearTimeout(timer);
@@ -37,7 +39,7 @@ export function reloadable(
       reload().catch((error: unknown) => onError(DuolaneError.from(error, 'invalid')));
     }, SETTLE_MS);
   });
-  watcher.on('error', () => {}); // a file system that cannot watch: the agent stays as it is
+  watcher.on('error', () => {}); // the file system cannot watch, so the agent stays as it is
   const agent: Agent = (turn, ctx) => current(turn, ctx);
   return Object.defineProperties(agent, {
     resumable: { get: () => current.resumable },

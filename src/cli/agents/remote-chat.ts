@@ -14,17 +14,20 @@ import { onAbort } from '../../stream/abort.ts';
 import type { AgentChat, SayOptions } from './local-chat.ts';
 import type { PrintableEvent } from '../terminal/entry-printer.ts';
 
+/** Options of `openRemoteChat()`. */
 export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Told once when a connection has broken, before it is made again. */
-  readonly onLost: () => void;
+  /** Called once when a connection has broken, before it is opened again. */
+  readonly onDisconnect: () => void;
 }
 
-/** With an agent behind any A2A server. A connection that breaks is made again by itself. */
+/**
+ * Opens a chat with the agent of any A2A server. A broken connection is opened again automatically.
+ */
 export async function openRemoteChat(
   url: string,
-  { headers, signal, onLost }: RemoteOptions,
+  { headers, signal, onDisconnect }: RemoteOptions,
 ): Promise<AgentChat> {
   const client = await connectA2A(url, { headers, signal });
   const { name } = client.card;
@@ -34,7 +37,7 @@ export async function openRemoteChat(
     async *say(parts, options) {
       for (let turn: Turn | undefined = { parts: parts.map(encodePart) }; turn;) {
         const stream: A2AStream = client.stream(turn.parts, {
-          onDisconnect: onLost,
+          onDisconnect,
           ...(contextId !== undefined && { contextId }),
           ...(turn.taskId !== undefined && { taskId: turn.taskId }),
         });
@@ -52,7 +55,7 @@ interface Turn {
   readonly taskId?: string;
 }
 
-/** What the stream says, as far as it is new: a server that cannot resume says all of it again. */
+/** The new events of a stream: a server that cannot resume sends everything again. */
 async function* follow(
   client: A2AClient,
   stream: A2AStream,
@@ -61,49 +64,54 @@ async function* follow(
   const cancel = (): void => {
     const task = stream.taskId;
     if (task === undefined) return stream.disconnect();
-    void client.cancel(task).catch(() => stream.disconnect()); // it had ended, or cannot be cancelled
+    // A cancel fails if the task has ended or cannot be canceled.
+    void client.cancel(task).catch(() => stream.disconnect());
   };
   const unlisten = onAbort(signal, cancel);
-  const said = new Map<string, number>();
+  const printed = new Map<string, number>();
   try {
     for await (const event of stream) {
       const at = Date.now();
       if ('message' in event) {
-        const delta = wordsOf(event.message.parts);
+        const delta = partsText(event.message.parts);
         yield { type: 'text.delta', id: 'message', delta, at };
       } else if ('statusUpdate' in event) {
         const { state, message } = event.statusUpdate.status;
         yield* statusEvents(state, message?.parts ?? [], at);
       } else if ('artifactUpdate' in event) {
         const { artifact, append } = event.artifactUpdate;
-        yield* artifactEvents(artifact, append === true, said, at);
+        yield* artifactEvents(artifact, append === true, printed, at);
       } else {
         for (const artifact of event.task.artifacts ?? [])
-          yield* artifactEvents(artifact, false, said, at);
+          yield* artifactEvents(artifact, false, printed, at);
       }
     }
   } finally {
     unlisten();
   }
-  for (const { kind, message: words } of stream.problems) {
-    const message = kind === 'no-streaming' ? words : `the server broke its contract: ${words}`;
+  for (const { kind, message: problem } of stream.problems) {
+    const message =
+      kind === 'no-streaming' ? problem : `the server broke the stream contract: ${problem}`;
     yield { type: 'status', message, at: Date.now() };
   }
   yield* endOf(stream, signal);
 }
 
-/** `said`: how many characters of each artifact were shown. A text that grows is sent whole by some. */
+/**
+ * `printed` counts the characters of each artifact that were printed: some servers send a growing
+ * text complete each time.
+ */
 function* artifactEvents(
   { artifactId, parts, name }: A2AArtifact,
   append: boolean,
-  said: Map<string, number>,
+  printed: Map<string, number>,
   at: number,
 ): Generator<PrintableEvent> {
-  const text = wordsOf(parts);
-  const shown = said.get(artifactId) ?? 0;
+  const text = partsText(parts);
+  const shown = printed.get(artifactId) ?? 0;
   const delta = append ? text : text.slice(shown);
   if (delta !== '') yield { type: 'text.delta', id: artifactId, delta, at };
-  said.set(artifactId, append ? shown + text.length : Math.max(shown, text.length));
+  printed.set(artifactId, append ? shown + text.length : Math.max(shown, text.length));
   const rest = parts.filter((part) => part.text === undefined).map(decodePart);
   if (rest.length === 0) return;
   yield { type: 'artifact', artifactId, parts: rest, at, ...(name !== undefined && { name }) };
@@ -114,8 +122,8 @@ function* statusEvents(
   parts: readonly A2APart[],
   at: number,
 ): Generator<PrintableEvent> {
-  if (TERMINAL.has(state) || INTERRUPTED.has(state)) return; // said at the end
-  const message = wordsOf(parts);
+  if (TERMINAL.has(state) || INTERRUPTED.has(state)) return; // `endOf` reports it
+  const message = partsText(parts);
   if (message !== '') yield { type: 'status', message, at };
 }
 
@@ -127,7 +135,7 @@ function* endOf(stream: A2AStream, signal: AbortSignal): Generator<PrintableEven
     yield { type: 'run.finished', outcome, text: stream.text, at };
   } else if (TERMINAL.has(state)) {
     const outcome = state.slice('TASK_STATE_'.length).toLowerCase() as Outcome;
-    const message = wordsOf(stream.status?.message?.parts ?? []);
+    const message = partsText(stream.status?.message?.parts ?? []);
     const error = new DuolaneError('server', message || `the agent ended as ${outcome}`).toJSON();
     yield {
       type: 'run.finished',
@@ -139,7 +147,7 @@ function* endOf(stream: A2AStream, signal: AbortSignal): Generator<PrintableEven
   }
 }
 
-/** What a waiting task is told next; undefined when it does not wait, or nobody wants to answer. */
+/** The next turn of a waiting task: the user's answers. Undefined if it does not wait. */
 async function answered(stream: A2AStream, { ask, signal }: SayOptions): Promise<Turn | undefined> {
   const { status, taskId } = stream;
   if (!status || !INTERRUPTED.has(status.state) || signal.aborted) return undefined;
@@ -151,27 +159,29 @@ async function answered(stream: A2AStream, { ask, signal }: SayOptions): Promise
     if (signal.aborted) return undefined;
     throw error;
   }
-  const place = taskId === undefined ? {} : { taskId };
+  const target = taskId === undefined ? {} : { taskId };
   const [only] = answers;
-  if (requests[0]?.id !== PLAIN) return { ...place, parts: [{ data: { answers } }] };
-  const words = only?.action === 'accept' ? (only.content ?? 'approve') : 'reject';
-  return { ...place, parts: [{ text: typeof words === 'string' ? words : JSON.stringify(words) }] };
+  if (requests[0]?.id !== TEXT_QUESTION) return { ...target, parts: [{ data: { answers } }] };
+  const reply = only?.action === 'accept' ? (only.content ?? 'approve') : 'reject';
+  const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
+  return { ...target, parts: [{ text }] };
 }
 
-/** A question of a server that does not name its questions. */
-const PLAIN = 'plain';
+/** The id for the question of a server that sends only text. */
+const TEXT_QUESTION = 'text';
 
-/** The questions that our own servers name in data parts; else the text is the question. */
+/** The questions in data parts, as our own servers send them; else the text is the question. */
 function questionsOf(parts: readonly A2APart[]): readonly InputRequest[] {
   const named = parts.flatMap(({ data }) => {
     const request = isObject(data) ? data['request'] : undefined;
     return isObject(request) && typeof request['id'] === 'string' ? [request] : [];
   });
   if (named.length > 0) return named as unknown as InputRequest[];
-  return [{ id: PLAIN, kind: 'question', message: wordsOf(parts) }];
+  return [{ id: TEXT_QUESTION, kind: 'question', message: partsText(parts) }];
 }
 
-const wordsOf = (parts: readonly A2APart[]): string => parts.map(({ text = '' }) => text).join('');
+const partsText = (parts: readonly A2APart[]): string =>
+  parts.map(({ text = '' }) => text).join('');
 
 function encodePart(part: Part): A2APart {
   if (!('bytes' in part)) return part;

@@ -13,20 +13,23 @@ export const bridge: Command = {
   most: 2,
   options: {
     token: { value: 'bearer', text: 'sent to <from> as its bearer token' },
-    'require-token': { value: 'bearer', text: 'what clients of a gRPC <to> must bear' },
+    'require-token': {
+      value: 'bearer',
+      text: 'bearer token that clients of a gRPC <to> must send',
+    },
     'single-user': {
-      text: 'all clients are one person: give the only open call what the server says without naming one',
+      text: 'all clients are one person: messages of the server without a call go to the only open one',
     },
     json: { text: 'print the address and then the counters as JSON, one per line' },
   },
   details: [
     `<from> is ${SOURCES}.`,
-    '<to> is where it is offered: grpc://host:port, http://host:port for Streamable HTTP, sse://host:port\n' +
-      'for the transport before it as well, or stdio: for this process itself, as a server that a client\n' +
-      'starts. Port 0 is a free one.',
-    'Lists are handed on as they come, pages as streams and streams as pages; progress, questions,\n' +
-      'errors and cancels pass in both directions. Tokens of clients are not handed on.\n' +
-      'Counters are shown on stderr, live on a terminal. Ctrl-C stops.',
+    '<to> is the address of the bridge: grpc://host:port, http://host:port for Streamable HTTP,\n' +
+      'sse://host:port for the older SSE transport as well, or stdio: for this process itself, as a\n' +
+      'server that a client starts. Port 0 chooses a free port.',
+    'Lists are passed on as they arrive, pages as streams and streams as pages; progress, questions,\n' +
+      'errors and cancels pass in both directions. Tokens of clients are not passed on.\n' +
+      'Counters are printed on stderr, live on a terminal. Ctrl-C stops.',
   ],
   examples: [
     "duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
@@ -38,7 +41,7 @@ export const bridge: Command = {
     if (from === undefined || to === undefined)
       throw new DuolaneError(
         'invalid',
-        "from where to where? duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
+        "missing arguments <from> <to>: expected e.g. duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
       );
     const offer = readTarget(to, textFlag(flags, 'require-token'));
     const { out, err } = terminal;
@@ -67,12 +70,12 @@ export const bridge: Command = {
   },
 };
 
-/** What a server may ask, because the client at the other end is asked in turn. */
+/** What a server may ask, since the bridge passes its questions on to the client. */
 const PASSED_ON = { elicitation: {}, sampling: {}, roots: {} };
 
 type Offered = AsyncDisposable & { readonly url?: string; readonly done?: Promise<void> };
 
-/** How to offer a source at a place; `invalid` before anything is started, if there is no such place. */
+/** Parses <to>. Throws `invalid` before anything is started. */
 function readTarget(
   to: string,
   requireToken: string | undefined,
@@ -80,28 +83,28 @@ function readTarget(
   if (to === 'stdio:') return async (source) => offerStdio(source);
   const url = URL.canParse(to) ? new URL(to) : undefined;
   const { hostname: host = '', port = '' } = url ?? {};
-  const place = { host: host.replace(/^\[|\]$/g, ''), port: Number(port) };
+  const address = { host: host.replace(/^\[|\]$/g, ''), port: Number(port) };
   if (!url || port === '' || !['grpc:', 'http:', 'sse:'].includes(url.protocol))
-    // A port that is the scheme's own is not in a URL.
+    // A URL omits the default port of its scheme, so `http://host:80` has none.
     throw new DuolaneError(
       'invalid',
-      `${to} is no place to offer at: write grpc://host:port, http://host:port, sse://host:port or stdio:`,
+      `invalid <to> "${to}": expected grpc://host:port, http://host:port, sse://host:port or stdio:`,
     );
   if (url.protocol === 'grpc:')
     return (source) =>
       offerGrpc(source, {
-        ...place,
+        ...address,
         ...(requireToken !== undefined && { token: requireToken }),
-        tunnel: (road) => serveMessages(source, road),
+        tunnel: (transport) => serveMessages(source, transport),
       });
   if (requireToken !== undefined)
     throw new DuolaneError(
       'invalid',
-      '--require-token is for a gRPC <to>; put a proxy before HTTP',
+      '--require-token needs a gRPC <to>; use a proxy in front of HTTP',
     );
-  if (url.protocol === 'http:') return (source) => offerHttp(source, place);
+  if (url.protocol === 'http:') return (source) => offerHttp(source, address);
   return async (source) => {
-    const offered = await offerHttp(source, { ...place, sse: '/sse' });
+    const offered = await offerHttp(source, { ...address, sse: '/sse' });
     const { host: bound } = new URL(offered.url);
     const url = `sse://${bound}/sse`;
     return { url, [Symbol.asyncDispose]: () => offered[Symbol.asyncDispose]() };
@@ -111,7 +114,7 @@ function readTarget(
 const EVERY_MS = 1_000;
 const LIVE_MS = 100;
 
-/** The counters: drawn over themselves for a person who looks on, else a line when they have changed. */
+/** Prints the counters: drawn over themselves on a terminal, else as a line after a change. */
 class Shown implements Disposable {
   readonly #err: TextOutput;
   readonly #counts: () => Counts;

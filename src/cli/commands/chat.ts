@@ -18,26 +18,29 @@ export const chat: Command = {
   },
   details: [
     SAMPLES,
-    'With an address, the agent of any A2A server, 0.3 or 1.0; a connection that breaks is made again\n' +
-      'by itself. With a module or a sample, the agent runs here.',
-    'With a message it is one turn. Without a terminal, every line of stdin is one, and what the\n' +
-      'agent asks a person is declined.',
-    'Ctrl-C cancels the turn; again, or at the prompt twice, it leaves. So does Ctrl-D.',
+    'With an address, it chats with the agent of any A2A server, 0.3 or 1.0, and reconnects after a\n' +
+      'broken connection. With a module or a sample, the agent runs in this process.',
+    'A message runs one turn. Without a terminal, every line of stdin is a turn, and questions of the\n' +
+      'agent are declined.',
+    'Ctrl-C cancels the turn; a second Ctrl-C, or Ctrl-D, exits.',
   ],
   examples: ['duolane chat http://127.0.0.1:8003', 'duolane chat ai-doctor'],
   async run(call) {
     const { args, flags, terminal } = call;
-    const [where, ...words] = args;
+    const [where, ...message] = args;
     if (where === undefined) {
-      throw new DuolaneError('invalid', 'chat with whom? Give an address, a module or a sample');
+      throw new DuolaneError(
+        'invalid',
+        'missing argument <agent>: expected an address, a module or a sample',
+      );
     }
     await using talk = await connect(where, call);
     if (!flags['json'] && terminal.interactive) {
       terminal.out.line(
-        `${terminal.out.style('bold', stripControlCharacters(talk.name))}  Ctrl-C cancels a turn, twice leaves`,
+        `${terminal.out.style('bold', stripControlCharacters(talk.name))}  Ctrl-C cancels a turn, twice exits`,
       );
     }
-    const prompts = new Prompts(call, words);
+    const prompts = new Prompts(call, message);
     let outcome: string | undefined;
     for await (const text of prompts.read()) outcome = await oneTurn(talk, text, prompts, call);
     if (terminal.interactive) return EXIT.ok;
@@ -51,11 +54,13 @@ async function connect(
   { flags, signal, terminal: { err } }: CommandCall,
 ): Promise<AgentChat> {
   if (/^https?:\/\//.test(where)) {
-    if (!URL.canParse(where)) throw new DuolaneError('invalid', `${where} is no address`);
+    if (!URL.canParse(where))
+      throw new DuolaneError('invalid', `invalid address "${where}": expected http(s)://host:port`);
     const token = textFlag(flags, 'token');
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    const onLost = (): void => err.line(err.style('yellow', '\nThe line is lost. Trying again …'));
-    return openRemoteChat(where, { headers, signal, onLost });
+    const onDisconnect = (): void =>
+      err.line(err.style('yellow', '\nConnection lost, reconnecting …'));
+    return openRemoteChat(where, { headers, signal, onDisconnect });
   }
   const { name, module } = await loadAgent(where);
   return openLocalChat(name, module, channelLogger(err));
@@ -85,7 +90,7 @@ async function oneTurn(
     return outcome;
   } catch (error) {
     if (signal.aborted || !terminal.interactive) throw error;
-    // A talk goes on after a turn that went wrong.
+    // The chat continues after a failed turn.
     terminal.err.line(
       terminal.err.style('red', stripControlCharacters(DuolaneError.from(error).message)),
     );
@@ -96,23 +101,23 @@ async function oneTurn(
   }
 }
 
-/** Where turns come from, and what Ctrl-C means between and within them. */
+/** Reads the messages of the user, and handles Ctrl-C between and within turns. */
 class Prompts {
-  /** The one that runs. */
+  /** Aborts the turn that runs. */
   turn: AbortController | undefined;
   readonly #call: CommandCall;
-  readonly #words: readonly string[];
+  readonly #message: readonly string[];
   #warned = false;
 
-  constructor(call: CommandCall, words: readonly string[]) {
+  constructor(call: CommandCall, message: readonly string[]) {
     this.#call = call;
-    this.#words = words;
+    this.#message = message;
     call.onInterrupt(() => this.#interrupt());
   }
 
   async *read(): AsyncGenerator<string, void, undefined> {
     const { terminal, signal } = this.#call;
-    if (this.#words.length > 0) yield this.#words.join(' ');
+    if (this.#message.length > 0) yield this.#message.join(' ');
     else if (terminal.interactive) yield* this.#ask();
     else {
       for await (const line of createInterface({ input: process.stdin, signal })) {
@@ -146,12 +151,12 @@ class Prompts {
     const { terminal } = this.#call;
     if (this.turn) {
       if (this.turn.signal.aborted || !terminal.interactive) return false;
-      this.turn.abort(new DuolaneError('canceled', 'canceled at the keyboard'));
+      this.turn.abort(new DuolaneError('canceled', 'canceled by Ctrl-C'));
       return true;
     }
     if (this.#warned || !terminal.interactive) return false;
     this.#warned = true;
-    terminal.err.line('\n(Ctrl-C again to leave)');
+    terminal.err.line('\n(Ctrl-C again to exit)');
     return true;
   }
 }

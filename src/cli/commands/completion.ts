@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Command } from '../command.ts';
 import { COMMANDS } from '../command-table.ts';
 
-/** What a shell can offer behind one command. */
+/** The completions after one command. */
 interface Offer {
   readonly name: string;
   readonly summary: string;
@@ -21,7 +21,7 @@ export const completion: Command = {
   usage: '<bash|zsh|fish>',
   most: 1,
   words: () => Object.keys(SHELLS),
-  details: ['The script is complete in itself: the shell asks nobody while you type.'],
+  details: ['The script contains all names: the shell starts no process while you type.'],
   examples: [
     'source <(duolane completion bash)',
     'duolane completion zsh > "${fpath[1]}/_duolane"',
@@ -31,7 +31,10 @@ export const completion: Command = {
     const [shell = ''] = args;
     const script = SHELLS[shell];
     if (!script) {
-      throw new DuolaneError('invalid', `for which shell? duolane completion bash|zsh|fish`);
+      throw new DuolaneError(
+        'invalid',
+        `missing argument <shell>: expected duolane completion bash|zsh|fish`,
+      );
     }
     terminal.out.write(script(await Promise.all(Object.entries(COMMANDS).map(offerOf))));
     return 0;

@@ -4,7 +4,7 @@ import type { PagedItems } from '../../mcp/sources/streaming-adapter.ts';
 import type { ToolSource } from '../../mcp/index.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 
-/** What has gone over a bridge. */
+/** The counters of a bridge. */
 export interface Counts {
   lists: number;
   items: number;
@@ -17,7 +17,7 @@ export interface Counts {
   failed: number;
 }
 
-/** A dialled source that counts what is asked of it, otherwise the same. */
+/** Wraps a dialled source and counts its lists and calls. */
 export class CountingSource {
   readonly counts: Counts = {
     lists: 0,
@@ -67,7 +67,7 @@ export class CountingSource {
           return items.checkpoint;
         },
         [Symbol.asyncIterator]: () => this.#watch(items, () => this.#item(1)),
-        // Who offers it sends page by page, if it comes in pages.
+        // The offering side sends page by page if the source has pages.
         ...(pages && {
           pages: () => this.#watch(pages.call(items), (page) => this.#item(page.items.length)),
         }),
@@ -90,7 +90,7 @@ export class CountingSource {
     });
   }
 
-  /** `each` says whether the reader may stop here without having left. */
+  /** `each` returns whether the reader may stop after this item without counting as canceled. */
   async *#watch<T>(
     items: AsyncIterable<T>,
     each: (item: T) => boolean,

@@ -5,20 +5,21 @@ import { dialTransport } from '../../mcp/json-rpc/stdio.ts';
 import { buildEnv, spawnProcess } from '../../process/index.ts';
 import type { Abortable } from '../../stream/types.ts';
 
-/** What a source may be, for the help. */
+/** The forms of a source, for the help. */
 export const SOURCES: string =
   'an MCP server: stdio:<command line>, http(s)://… for Streamable HTTP, sse://…\n' +
-  '(sses://… with TLS) for the transport before it, or grpc://host:port (grpcs://… with TLS)';
+  '(sses://… with TLS) for the older SSE transport, or grpc://host:port (grpcs://… with TLS)';
 
+/** Options of `dialSource()`. */
 export interface SourceOptions extends Abortable {
   readonly token: string | undefined;
-  /** What the server may ask of us in a call: it becomes an `input` event. */
+  /** What the server may ask during a call; its questions become `input` events. */
   readonly capabilities?: JsonObject;
-  /** Whether all who call through it are one person. */
+  /** Whether all callers are one person. */
   readonly singleUser?: boolean;
 }
 
-/** Dials what a person named; `invalid` if it is none of these. */
+/** Dials the source that the user named. Throws `invalid` for an unknown form. */
 export async function dialSource(
   given: string,
   { token, signal, capabilities, singleUser = false }: SourceOptions,
@@ -55,7 +56,7 @@ export async function dialSource(
     default:
       throw new DuolaneError(
         'invalid',
-        `${given} is no source: write stdio:<command line>, http://…, sse://… or grpc://…`,
+        `invalid source "${given}": expected stdio:<command line>, http://…, sse://… or grpc://…`,
       );
   }
 }
@@ -64,14 +65,14 @@ async function dialCommand(
   line: string,
   options: DialMessagesOptions,
 ): Promise<ToolSource & AsyncDisposable> {
-  const [command = '', ...args] = words(line);
+  const [command = '', ...args] = splitCommandLine(line);
   const server = spawnProcess({ command, args, env: buildEnv() });
   if (server.pid === undefined) throw (await server.exited).startError;
   return dialTransport(server, options);
 }
 
-/** A command line as its words; quotes keep blanks. */
-const words = (line: string): string[] =>
+/** Splits a command line; quotes keep spaces. */
+const splitCommandLine = (line: string): string[] =>
   [...line.matchAll(/"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+)/g)].map(
     ([, double, single, bare]) => double?.replace(/\\(.)/g, '$1') ?? single ?? bare ?? '',
   );

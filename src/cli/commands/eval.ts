@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import {
   type EvalReport,
   evaluate,
@@ -25,12 +25,12 @@ export const evalCommand: Command = {
   options: {
     report: {
       value: 'file',
-      text: 'write the report there: Markdown if it ends in .md, else JSON',
+      text: 'write the report to this file: Markdown if it ends in .md, else JSON',
     },
     rounds: { value: 'number', text: 'run each case this many times (1)' },
     'at-once': {
       value: 'number',
-      text: 'run this many cases at once (1); times mean most with one',
+      text: 'run this many cases concurrently (1); times are most exact with one',
     },
     timeout: { value: 'seconds', text: 'cancel a run that takes longer (300)' },
     otlp: { value: 'url', text: 'send the runs as traces to an OpenTelemetry collector' },
@@ -38,13 +38,13 @@ export const evalCommand: Command = {
       value: 'url',
       text: 'send them to Langfuse, with LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY',
     },
-    content: { text: 'what was asked and said goes along with the traces' },
+    content: { text: 'include prompts and responses in the traces' },
     json: { text: 'print the report as JSON' },
   },
   details: [
     SAMPLES,
-    'Cases are a JSON file with a list, or a module that exports `cases`, and perhaps `scorers`.\n' +
-      'Without them the samples of the agent are run, and must keep the contract and complete.',
+    'Cases are a JSON file with an array, or a module that exports `cases` and optionally `scorers`.\n' +
+      'Without them it runs the samples of the agent, which must keep the stream contract and complete.',
     'Exit code 1 if a run does not pass.',
   ],
   examples: [
@@ -58,7 +58,7 @@ export const evalCommand: Command = {
     if (what === undefined)
       throw new DuolaneError(
         'invalid',
-        'evaluate what? Give a module or a sample: duolane eval ai-doctor',
+        'missing argument <agent>: expected a module or a sample, e.g. duolane eval ai-doctor',
       );
     const { name, module } = await loadAgent(what);
     const runs: Measured[] = [];
@@ -76,7 +76,7 @@ export const evalCommand: Command = {
         logger: channelLogger(terminal.err),
         signal,
       })) {
-        const { entries: _, ...rest } = run; // an evaluation may be long
+        const { entries: _, ...rest } = run; // dropped: many runs would fill the memory
         runs.push(rest);
         for (const each of exporting) each.add(run);
         if (!flags['json']) printRun(terminal.out, run);
@@ -117,17 +117,19 @@ async function keep(report: EvalReport, file: string | undefined): Promise<void>
   try {
     await writeFile(file, text);
   } catch (cause) {
-    throw new DuolaneError('invalid', `the report cannot be written: ${String(cause)}`, { cause });
+    throw new DuolaneError('invalid', `cannot write the report: ${errorMessage(cause)}`, { cause });
   }
 }
 
 interface Export {
   add(run: Evaluated): void;
-  /** Each run is a request of its own. */
+  /** Sends each run as a separate request. */
   send(): Promise<void>;
 }
 
-/** Runs are encoded as they end and sent when all is printed and written: who takes them may be down. */
+/**
+ * Encodes runs as they end, and sends them after the report was written: a collector may be down.
+ */
 function exportsOf(service: string, { flags, signal }: CommandCall): readonly Export[] {
   const content = flags['content'] === true;
   const exportTo = (url: string, options: SpanOptions, headers = {}): Export => {
@@ -154,7 +156,7 @@ function langfuseHeaders(): Readonly<Record<string, string>> {
   if (!user || !key)
     throw new DuolaneError(
       'invalid',
-      '--langfuse needs LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY: the two keys of the project',
+      '--langfuse needs LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY; set both keys of the project',
     );
   return {
     authorization: `Basic ${Buffer.from(`${user}:${key}`).toString('base64')}`,

@@ -1,13 +1,13 @@
 import { open } from 'node:fs/promises';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { textFlag, type CommandFlags } from '../command.ts';
 
-/** No secret is longer; a larger file is the wrong one. */
+/** The limit for the file of a secret: a larger one is the wrong file. */
 const MAX_SECRET_BYTES = 64 * 1024;
 
 /**
- * A setting that holds a secret: the flag, or else the variable of the environment. The variable is
- * removed, so that no agent, tool or process that this one starts inherits it.
+ * Reads a setting that holds a secret: the flag, or else the environment variable. Removes the
+ * variable, so that no agent, tool or process that this one starts inherits it.
  */
 export function secretSetting(
   flags: CommandFlags,
@@ -21,7 +21,7 @@ export function secretSetting(
   return variableValue === undefined ? undefined : { value: variableValue, from: variable };
 }
 
-/** The value itself, or with `@<file>` what is in the file, without the line break at its end. */
+/** The value itself, or with `@<file>` the content of the file without its final line break. */
 export async function readSecret(value: string, from: string): Promise<string> {
   if (!value.startsWith('@')) return value;
   const path = value.slice(1);
@@ -30,13 +30,12 @@ export async function readSecret(value: string, from: string): Promise<string> {
     await using file = await open(path);
     const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(MAX_SECRET_BYTES + 1) });
     if (bytesRead > MAX_SECRET_BYTES)
-      throw new DuolaneError('invalid', `it has more than ${MAX_SECRET_BYTES} bytes`);
+      throw new DuolaneError('invalid', `expected at most ${MAX_SECRET_BYTES} bytes`);
     text = buffer.toString('utf8', 0, bytesRead).replace(/\r?\n$/, '');
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
     throw new DuolaneError(
       'invalid',
-      `cannot read the secret of ${from} from "${path}": ${reason}`,
+      `cannot read the secret of ${from} from "${path}": ${errorMessage(cause)}`,
       {
         cause,
       },

@@ -13,7 +13,7 @@ import { type RecordedTask, recordedTasks, type TraceItem } from '../../trace/in
 const HOST = '127.0.0.1';
 const HEARTBEAT_MS = 15_000;
 
-/** The page over a recording: what it shows is played at `speed`, and nothing can be changed. */
+/** Serves the page for a recording, read-only; the page plays it at `speed`. */
 export async function replayOnPage(
   items: AsyncIterable<TraceItem>,
   { speed, port }: { readonly speed: number; readonly port: number },
@@ -57,21 +57,21 @@ async function* listed(snapshots: readonly Snapshot[]): AsyncGenerator<Snapshot,
   yield* snapshots;
 }
 
-/** As far as the entries are lawful; the page shows the rest, and which rule they break. */
+/** Folds the valid entries. The page shows the others too, with the rule that they break. */
 function fold(task: string, entries: readonly Entry[]): Snapshot {
   let snapshot: Snapshot | undefined;
   for (const entry of entries) {
     try {
       snapshot = advance(snapshot, entry);
     } catch {
-      // A damaged entry is left out of the page; the doctor reports it.
+      // A damaged entry is omitted from the snapshot; the doctor reports it.
       continue;
     }
   }
-  return { ...(snapshot ?? nothing(task)), task, seq: entries.at(-1)?.seq ?? 0 };
+  return { ...(snapshot ?? emptySnapshot(task)), task, seq: entries.at(-1)?.seq ?? 0 };
 }
 
-const nothing = (task: string): Snapshot =>
+const emptySnapshot = (task: string): Snapshot =>
   advance(undefined, {
     type: 'turn.submitted',
     turn: { messageId: task, agent: 'trace', task, context: task, parts: [] },

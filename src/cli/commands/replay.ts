@@ -9,7 +9,7 @@ import { framePrinter } from '../terminal/frame-printer.ts';
 import { stripControlCharacters, Printer } from '../terminal/entry-printer.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
-/** A night between two turns is not waited for. */
+/** Longer pauses are shortened to this, such as a night between two turns. */
 const LONGEST_PAUSE_MS = 10_000;
 
 export const replayCommand: Command = {
@@ -19,18 +19,19 @@ export const replayCommand: Command = {
     speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
     json: { text: 'print the records as JSON, one per line, at the same pace' },
     page: { text: 'show it on the page instead, until Ctrl-C' },
-    port: { value: 'number', text: 'of the page; a free one by default' },
-    open: { text: 'as --page, and open the browser, if there is one' },
+    port: { value: 'number', text: 'port of the page; a free one by default' },
+    open: { text: 'like --page, and open the browser, if there is one' },
   },
   details: [
-    'Takes what duolane doctor takes: frames are shown as both lanes, entries of a log as the run\n' +
-      `that they tell. Pauses are cut at ${LONGEST_PAUSE_MS / 1000} s before the speed is applied.`,
+    'Reads the files that duolane doctor reads: frames are shown as both lanes, entries of a log as a\n' +
+      `run. Pauses are limited to ${LONGEST_PAUSE_MS / 1000} s before the speed is applied.`,
   ],
   examples: ['duolane replay run.jsonl --speed 10', 'duolane replay run.jsonl --open'],
   async run({ args, flags, terminal, signal }) {
     const [file] = args;
-    if (file === undefined) throw new DuolaneError('invalid', 'replay what? Give a trace file');
-    if (!isReadable(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
+    if (file === undefined)
+      throw new DuolaneError('invalid', 'missing argument <trace file>: expected a recorded trace');
+    if (!isReadable(file)) throw new DuolaneError('not_found', `file "${file}" not found`);
     const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
     if (flags['page'] || flags['open']) {
       const { replayOnPage } = await import('./replay-page.ts');
@@ -39,7 +40,7 @@ export const replayCommand: Command = {
       if (flags['json']) terminal.out.line(JSON.stringify({ url: shown.url }));
       else terminal.out.line(`${terminal.out.style('bold', shown.url)}  Ctrl-C stops`);
       if (flags['open'] && !openBrowser(shown.url))
-        terminal.err.line('There is no browser here to open.');
+        terminal.err.line('cannot open a browser: none was found');
       await untilAborted(signal);
       return EXIT.ok;
     }
@@ -73,7 +74,7 @@ function asText(out: TextOutput): (item: TraceItem) => void {
         try {
           return run.event(item.entry);
         } catch {
-          // Its type promises members that it lacks; the rest of the file can still be shown.
+          // It lacks members that its type requires; the rest of the file can still be shown.
           return out.line(
             out.style('red', `line ${item.line}: the entry is damaged; see duolane doctor`),
           );

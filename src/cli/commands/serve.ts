@@ -15,25 +15,28 @@ import { reloadable } from '../agents/reloadable-agent.ts';
 import { readSecret, secretSetting } from './read-secret.ts';
 
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
-/** The same each time, so that a page which is open finds a server that was started again. */
-const USUAL_PORT = 8003;
+/** Fixed, so that an open page finds a server that was restarted. */
+const DEFAULT_PORT = 8003;
 
 export const serveCommand: Command = {
   usage: '<module or sample> [more …] [options]',
   words: exampleNames,
   options: {
     host: { value: 'address', text: '127.0.0.1 by default; any other needs --auth' },
-    port: { value: 'number', text: `${USUAL_PORT} by default, or a free one where that is taken` },
-    grpc: { value: 'port', text: 'A2A over gRPC too, on this port; 0 is a free one' },
+    port: { value: 'number', text: `${DEFAULT_PORT} by default, or a free one if that is in use` },
+    grpc: { value: 'port', text: 'serve A2A over gRPC too, on this port; 0 chooses a free one' },
     store: {
       value: 'file',
-      text: `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none, postgres://… shares them with other replicas; @<file> reads this from a file, as does DUOLANE_STORE from the environment`,
+      text: `file that stores tasks (${DEFAULT_STORE}); "memory" stores none, postgres://… shares them with other replicas; @<file> reads this value from a file; also from DUOLANE_STORE`,
     },
-    'max-runs': { value: 'number', text: 'runs at once here, 100 by default; 0 only accepts' },
-    queue: { text: 'tasks wait in the store for a replica with room, in fair order' },
+    'max-runs': {
+      value: 'number',
+      text: 'concurrent runs in this process, 100 by default; 0 only accepts tasks',
+    },
+    queue: { text: 'tasks wait in the store for a replica with a free slot, in fair order' },
     'public-url': {
       value: 'url',
-      text: 'where callers reach this server, if a proxy or balancer stands before it',
+      text: 'address at which callers reach this server, if it is behind a proxy or load balancer',
     },
     auth: {
       value: 'scheme',
@@ -41,27 +44,27 @@ export const serveCommand: Command = {
     },
     operators: {
       value: 'names',
-      text: 'owners who may read /metrics, /api/replicas and /api/audit, with commas between',
+      text: 'owners that may read /metrics, /api/replicas and /api/audit, separated by commas',
     },
     audit: {
       value: 'file',
-      text: 'where sign-ins and answers are recorded; audit.jsonl beside the store by default',
+      text: 'file that records sign-ins and answers; audit.jsonl beside the store by default',
     },
     keep: {
       value: 'days',
-      text: 'how long ended tasks are kept, 30 by default; 0 keeps them for ever',
+      text: 'how long ended tasks are kept, 30 by default; 0 keeps them forever',
     },
     open: { text: 'open the page in the browser, if there is one' },
     json: { text: 'print the addresses as one JSON object' },
   },
   details: [
     SAMPLES,
-    'The default export of a module is the agent; its export `options` is handed to serve().',
+    'The default export of a module is the agent; its export `options` is passed to serve().',
     'A module given by its path is loaded again when its file changes, unless NODE_ENV is production:\n' +
-      'new runs get the new agent, running ones end with the old one. What it imports stays as it was.',
-    'What stands on a command line can be read by every user of the machine (ps). Give secrets in a file (@<file>)\n' +
-      'or in the environment: DUOLANE_AUTH and DUOLANE_STORE have the form of --auth and --store.',
-    'Ctrl-C drains: runs that can sleep are kept in the store, the others get their final event.',
+      'new runs use the new agent, running ones keep the old one. Its imports are not loaded again.',
+    'Every user of the machine can read a command line (ps). Put secrets into a file (@<file>) or into the\n' +
+      'environment: DUOLANE_AUTH and DUOLANE_STORE have the form of --auth and --store.',
+    'Ctrl-C drains: runs that can be resumed are suspended in the store, others get their final event.',
   ],
   examples: [
     'duolane serve ai-doctor --open',
@@ -72,18 +75,18 @@ export const serveCommand: Command = {
     if (args.length === 0) {
       throw new DuolaneError(
         'invalid',
-        'serve what? Give a module or a sample: duolane serve ai-doctor',
+        'missing argument <agent>: expected a module or a sample, e.g. duolane serve ai-doctor',
       );
     }
     const { out, err } = terminal;
-    // Read, and taken out of the environment, before the code of any agent is loaded.
+    // Secrets are read and removed from the environment before the code of any agent is loaded.
     const authSetting = secretSetting(flags, 'auth', 'DUOLANE_AUTH');
     const storeSetting = secretSetting(flags, 'store', 'DUOLANE_STORE');
     const store = await readSecret(storeSetting?.value ?? DEFAULT_STORE, storeSetting?.from ?? '');
     const auth = authSetting && (await readAuth(authSetting.value, authSetting.from));
     for (const flag of exposedFlags(flags))
       err.line(
-        `--${flag} has a secret that every user of this machine can read (ps); use a file (@<file>) or DUOLANE_${flag.toUpperCase()}`,
+        `--${flag} contains a secret that every user of this machine can read (ps); use a file (@<file>) or DUOLANE_${flag.toUpperCase()}`,
       );
     const loaded = await Promise.all(args.map((each) => loadAgent(each)));
     const host = textFlag(flags, 'host');
@@ -92,40 +95,40 @@ export const serveCommand: Command = {
     const auditFlag = textFlag(flags, 'audit');
     const auditFile = auditFlag ?? besideStore(store);
     const audit = auditFile === undefined ? undefined : { file: auditFile };
-    const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: USUAL_PORT });
+    const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: DEFAULT_PORT });
     const grpc =
       flags['grpc'] === undefined
         ? undefined
         : { port: numberFlag(flags, 'grpc', { min: 0, max: 65_535, otherwise: 0 }) };
     const maxRuns = numberFlag(flags, 'max-runs', { min: 0, max: 100_000, otherwise: 100 });
     const keepDays = numberFlag(flags, 'keep', { min: 0, max: 36_500, otherwise: 30 });
-    const says = (option: keyof ServeOptions): boolean =>
+    const isSet = (option: keyof ServeOptions): boolean =>
       loaded.some(({ module }) => module.options?.[option] !== undefined);
     const agents = nameAll(loaded).map(([name, found]): [string, AgentModule] => {
       if (found.sample || process.env['NODE_ENV'] === 'production') return [name, found.module];
       const agent = reloadable(found, signal, {
-        onReload: () => err.line(`${found.file} has changed: new runs get the new agent`),
-        onError: (error) => err.line(`${error.message}; the agent before the change goes on`),
+        onReload: () => err.line(`${found.file} has changed: new runs use the new agent`),
+        onError: (error) => err.line(`${error.message}; the previous agent stays in use`),
       });
       return [name, { ...found.module, default: agent }];
     });
     const limits =
       loaded.find(({ module }) => module.options?.limits)?.module.options?.limits ?? {};
     const blobs = removerOf(blobsOf(Object.fromEntries(agents)));
-    const ownLog = storeSetting === undefined && says('log');
+    const ownLog = storeSetting === undefined && isSet('log');
     await using log = ownLog
       ? undefined
       : await openLog(store, { blobs, logger: channelLogger(err), ...queueLimit(limits) });
     const options: ServeOptions = {
       ...(log && { log }),
-      ...((flags['port'] !== undefined || !says('port')) && { port }),
+      ...((flags['port'] !== undefined || !isSet('port')) && { port }),
       ...(flags['max-runs'] !== undefined && { maxRuns }),
       ...(flags['queue'] === true && { queue: true }),
-      ...(!says('logger') && { logger: channelLogger(err) }),
+      ...(!isSet('logger') && { logger: channelLogger(err) }),
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
-      ...((auditFlag !== undefined || !says('audit')) && audit !== undefined && { audit }),
+      ...((auditFlag !== undefined || !isSet('audit')) && audit !== undefined && { audit }),
       ...(operators !== undefined && { operators: operators.split(',') }),
       ...(flags['keep'] !== undefined && {
         retention: keepDays === 0 ? false : { tasksMs: keepDays * 24 * 60 * 60 * 1000 },
@@ -134,7 +137,7 @@ export const serveCommand: Command = {
     };
     const modules = Object.fromEntries(agents);
     await using served = await serve(modules, options).catch((error: Error) => {
-      if (options.port !== USUAL_PORT || flags['port'] !== undefined || !isTaken(error))
+      if (options.port !== DEFAULT_PORT || flags['port'] !== undefined || !isTaken(error))
         throw error;
       return serve(modules, { ...options, port: 0 });
     });
@@ -147,18 +150,18 @@ export const serveCommand: Command = {
       for (const name of names) out.line(`${url}/a2a/${name}  A2A`);
       if (grpcUrl !== undefined) out.line(`${grpcUrl}  A2A over gRPC`);
       out.line(
-        'Try there: Run, press Disconnect during the run, then Reconnect: nothing is lost. Cancel another run.',
+        'Try on the page: Run; during the run Disconnect, then Reconnect: nothing is lost; Cancel another run.',
       );
-      if (log) out.line(`Tasks are kept in ${withoutPassword(store)}.`);
+      if (log) out.line(`Tasks are stored in ${withoutPassword(store)}.`);
       out.line('Ctrl-C drains and stops.');
     }
-    if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');
+    if (flags['open'] && !openBrowser(url)) err.line('cannot open a browser: none was found');
     await untilAborted(signal);
     return EXIT.ok;
   },
 };
 
-/** The audit log of a store; one that is kept in memory has none. */
+/** The default audit file: beside the store. A store in memory has none. */
 function besideStore(store: string): string | undefined {
   if (store === 'memory') return undefined;
   const folder = /^postgres(ql)?:\/\//.test(store) ? dirname(DEFAULT_STORE) : dirname(store);
@@ -177,7 +180,7 @@ async function openLog(store: string, options: StoreOptions): Promise<TaskLog> {
     if (code !== 'conflict') {
       throw new DuolaneError(
         code,
-        `the store ${withoutPassword(store)} cannot be opened: ${message}`,
+        `cannot open the store "${withoutPassword(store)}": ${message}`,
         { cause },
       );
     }
@@ -187,12 +190,12 @@ async function openLog(store: string, options: StoreOptions): Promise<TaskLog> {
 
 const withoutPassword = (store: string): string => store.replace(/(:\/\/[^:@/]*):[^@/]*@/, '$1:…@');
 
-/** Two modules of one name cannot share an address. */
+/** Throws `invalid` for two modules of one name, since they would have the same address. */
 function nameAll<T extends { readonly name: string }>(found: readonly T[]): [string, T][] {
   const names = found.map(({ name }) => name);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice === undefined) return found.map((each) => [each.name, each]);
-  throw new DuolaneError('invalid', `two of these agents are called ${twice}; rename one file`);
+  throw new DuolaneError('invalid', `two agents have the name "${twice}"; rename one file`);
 }
 
 async function readAuth(value: string, from: string): Promise<Auth> {
@@ -206,7 +209,7 @@ async function readAuth(value: string, from: string): Promise<Auth> {
   );
 }
 
-/** The flags whose value is a secret itself. */
+/** The flags whose value contains a secret itself, not the name of a file. */
 function exposedFlags(flags: CommandFlags): readonly string[] {
   const [auth = '', store = ''] = [textFlag(flags, 'auth'), textFlag(flags, 'store')];
   return [

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import type { ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../command.ts';
 import { askUser } from '../terminal/prompt-user.ts';
@@ -18,8 +18,8 @@ export const tools: Command = {
   },
   details: [
     `The source is ${SOURCES}.`,
-    'Without a tool, all of them are listed as they come; with one, it is called, and its progress is\n' +
-      'shown on stderr while it works. Exit code 1 if the tool failed.',
+    'Without a tool, it lists all tools as they arrive. With a tool, it calls it and prints its progress\n' +
+      'on stderr. Exit code 1 if the tool failed.',
   ],
   examples: [
     "duolane tools 'stdio:node server.js'",
@@ -30,7 +30,10 @@ export const tools: Command = {
   async run(call) {
     const [given, name, text = '{}'] = call.args;
     if (given === undefined) {
-      throw new DuolaneError('invalid', `the tools of what? duolane tools 'stdio:node server.js'`);
+      throw new DuolaneError(
+        'invalid',
+        `missing argument <source>: expected an MCP server, e.g. duolane tools 'stdio:node server.js'`,
+      );
     }
     const args = readArguments(text);
     const { signal, flags } = call;
@@ -45,9 +48,9 @@ function readArguments(text: string): JsonObject {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
   } catch {
-    // said below
+    // reported below
   }
-  throw new DuolaneError('invalid', `the arguments of a tool are a JSON object, got ${text}`);
+  throw new DuolaneError('invalid', `invalid arguments "${text}": expected a JSON object`);
 }
 
 async function list(source: ToolSource, call: CommandCall): Promise<number> {
@@ -65,11 +68,9 @@ async function list(source: ToolSource, call: CommandCall): Promise<number> {
 }
 
 function parameters(schema: JsonObject): string {
-  const properties = isObject(schema['properties']) ? schema['properties'] : {};
-  const required = Array.isArray(schema['required']) ? schema['required'] : [];
-  const named = Object.entries(properties).map(([name, property]) => {
-    const type =
-      isObject(property) && typeof property['type'] === 'string' ? property['type'] : 'any';
+  const required = asArray(schema['required']);
+  const named = Object.entries(asObject(schema['properties'])).map(([name, property]) => {
+    const type = asString(asObject(property)['type'], 'any');
     return `${name}${required.includes(name) ? '' : '?'}: ${type}`;
   });
   return stripControlCharacters(`{ ${named.join(', ')} }`);
@@ -95,7 +96,11 @@ async function use(
       if (!flags['json']) printResult(out, event.result);
       return event.result.isError === true ? EXIT.failed : EXIT.ok;
     }
-    if (!asked) throw new DuolaneError('malformed', `the tool ${name} ended without a result`);
+    if (!asked)
+      throw new DuolaneError(
+        'malformed',
+        `the tool "${name}" ended without a result: expected one`,
+      );
     const given: Answer[] = [];
     for (const request of asked.requests) {
       given.push(await askUser(request, terminal, { signal, otherwise: 'decline' }));

@@ -13,13 +13,16 @@ import type { TextOutput } from '../terminal/terminal.ts';
 export const wrap: Command = {
   usage: '[options] -- <command> [arguments …]',
   options: {
-    trace: { value: 'file', text: 'record both lanes there instead of showing them on stderr' },
-    show: { text: 'show them on stderr as well' },
+    trace: {
+      value: 'file',
+      text: 'record both lanes in this file instead of printing them on stderr',
+    },
+    show: { text: 'print them on stderr as well' },
   },
   details: [
-    'Sits in the pipe between a host and its stream-json CLI. Bytes pass as they are, in both\n' +
-      'directions, as fast as the slower side reads; stderr, signals and the exit code pass, too.',
-    'Exit code: that of the command, or its signal; 2 if it cannot be started.',
+    'Stands in the pipe between a host and its stream-json CLI. Bytes pass unchanged in both\n' +
+      'directions, as fast as the slower side reads; so do stderr, signals and the exit code.',
+    'Exit code: that of the command, or its signal; 2 if the command cannot be started.',
   ],
   examples: [
     'duolane wrap -- claude -p --output-format stream-json --verbose "hello"',
@@ -28,7 +31,10 @@ export const wrap: Command = {
   async run({ args, flags, terminal, signal }) {
     const [command, ...rest] = args;
     if (command === undefined) {
-      throw new DuolaneError('invalid', 'wrap what? duolane wrap -- <command> [arguments …]');
+      throw new DuolaneError(
+        'invalid',
+        'missing argument <command>: expected duolane wrap -- <command> [arguments …]',
+      );
     }
     const env = buildEnv({ set: { NODE_OPTIONS: process.env['NODE_OPTIONS'] } });
     const file = textFlag(flags, 'trace');
@@ -41,7 +47,7 @@ export const wrap: Command = {
     const show = file === undefined || flags['show'] === true;
     const tap = tapOf(trace, show ? terminal.err : undefined, terminal.err);
 
-    signal.throwIfAborted(); // nobody would tell a child that is started after the signal
+    signal.throwIfAborted(); // a child that is started after the signal would not get it
     await using child = spawnProcess({
       command,
       args: rest,
@@ -51,7 +57,7 @@ export const wrap: Command = {
     const pass = (): void => {
       const name = signalOf(signal);
       if (child.pid === undefined) return;
-      // Without a signal the host has gone: nobody is left who could end a CLI that stays.
+      // Without a signal the host has closed stdout, and no one else could end a CLI that stays.
       if (name === undefined) Promise.resolve(child[Symbol.asyncDispose]()).catch(() => {});
       else process.kill(child.pid, name);
     };
@@ -67,7 +73,10 @@ export const wrap: Command = {
   },
 };
 
-/** What listens in must never break the pipe: one that fails is reported once and left out. */
+/**
+ * Observes the pipe. A failure of the trace or the printer must not break it, so it is reported
+ * once.
+ */
 function tapOf(
   trace: TraceWriter | undefined,
   show: TextOutput | undefined,
@@ -82,12 +91,12 @@ function tapOf(
       trace?.write(frame);
     } catch (error) {
       isOff = true;
-      err.line(`duolane: the trace ends here: ${DuolaneError.from(error).message}`);
+      err.line(`duolane: cannot continue the trace: ${DuolaneError.from(error).message}`);
     }
   });
 }
 
-/** Our stdin to the child's, as fast as it reads. */
+/** Copies our stdin to the child's, as fast as the child reads. */
 async function feed(child: ProcessTransport, tap: PipeTap): Promise<void> {
   try {
     for await (const chunk of process.stdin) {
@@ -97,11 +106,11 @@ async function feed(child: ProcessTransport, tap: PipeTap): Promise<void> {
     tap.ended('out');
     child.endInput();
   } catch {
-    // The child no longer reads: its exit says the rest.
+    // The child no longer reads; its exit reports why.
   }
 }
 
-/** The child's stdout to ours, as fast as the host reads. */
+/** Copies the child's stdout to ours, as fast as the host reads. */
 async function drain(child: ProcessTransport, tap: PipeTap): Promise<void> {
   const { stdout } = process;
   const gate = new WriteGate();

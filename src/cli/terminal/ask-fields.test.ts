@@ -24,11 +24,11 @@ const saying = (lines: readonly string[]) => {
   };
 };
 
-test('a form is filled in line by line, and what does not fit is asked for again', async () => {
+test('a form is filled in line by line, and an invalid line is asked for again', async () => {
   const { read, prompts } = saying(['wat', '', 'absolutely not', 'no', 'XL', 'M', '1.5', '2', '']);
   expect(await askFields(FORM, read)).toEqual({ confirm: false, size: 'M', count: 2 });
   expect(prompts[0]).toBe('Delete everything? (yes | no) > ');
-  expect(prompts[1]).toBe('That does not fit. Delete everything? (yes | no) > ');
+  expect(prompts[1]).toBe('Invalid value. Delete everything? (yes | no) > ');
 });
 
 test('only a plain yes is a yes', async () => {

@@ -1,32 +1,32 @@
 import { parseDecision } from '../../event/text/parse-decision.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, type JsonObject } from '../../json.ts';
 import { stripControlCharacters } from './entry-printer.ts';
 
-/** One line of a person; undefined at the end of the input. */
+/** Reads one line of the user; undefined at the end of the input. */
 export type Read = (prompt: string) => Promise<string | undefined>;
 
 /**
- * The fields of a form, one line each; a line that does not fit is asked for again, and an empty one
- * leaves out a field that may be left out. Undefined at the end of the input: nothing was answered.
+ * Asks for the fields of a form, one line each. An invalid line is asked for again, and an empty
+ * one omits an optional field. Returns undefined at the end of the input, which cancels the form.
  */
 export async function askFields(schema: JsonObject, read: Read): Promise<JsonObject | undefined> {
-  const properties = isObject(schema['properties']) ? schema['properties'] : {};
-  const required = Array.isArray(schema['required']) ? schema['required'] : [];
+  const properties = asObject(schema['properties']);
+  const required = asArray(schema['required']);
   const content: [string, unknown][] = [];
   for (const [name, property] of Object.entries(properties)) {
-    const field = isObject(property) ? property : {};
+    const field = asObject(property);
     const optional = !required.includes(name);
     for (let again = ''; ;) {
-      const said = await read(`${again}${promptOf(name, field, optional)}`);
-      if (said === undefined) return undefined;
-      const text = said.trim();
+      const line = await read(`${again}${promptOf(name, field, optional)}`);
+      if (line === undefined) return undefined;
+      const text = line.trim();
       if (text === '' && optional) break;
       const value = valueOf(field, text);
       if (value !== undefined) {
         content.push([name, value]);
         break;
       }
-      again = 'That does not fit. ';
+      again = 'Invalid value. ';
     }
   }
   return Object.fromEntries(content);
@@ -42,13 +42,13 @@ function promptOf(
     : type === 'boolean'
       ? 'yes | no'
       : type;
-  const hint = [kind, optional && 'may be empty'].filter(Boolean).join(', ');
+  const hint = [kind, optional && 'optional'].filter(Boolean).join(', ');
   return stripControlCharacters(
     `${typeof title === 'string' ? title : name}${hint ? ` (${hint})` : ''} > `,
   );
 }
 
-/** Undefined for what does not fit. */
+/** The value of a line; undefined if it is invalid for the field. */
 function valueOf({ type, enum: choices }: JsonObject, text: string): unknown {
   if (Array.isArray(choices)) return choices.find((choice) => String(choice) === text);
   switch (type) {
@@ -75,7 +75,7 @@ function json(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Not JSON: it does not fit, and is asked for again.
+    // Not JSON, so the value is invalid and is asked for again.
     return undefined;
   }
 }

@@ -1,7 +1,7 @@
 import type { Entry } from '../../event/types.ts';
 import type { TextOutput } from './terminal.ts';
 
-/** What can be printed: an entry of a log, or what another server says, in the same words. */
+/** An event to print: an entry of a log, or the same form of an event of another server. */
 export type PrintableEvent = Entry extends infer Each
   ? Each extends Entry
     ? Omit<Each, 'seq'>
@@ -9,14 +9,14 @@ export type PrintableEvent = Entry extends infer Each
   : never;
 
 /**
- * Text of others without the characters that would steer the terminal: a model's answer must not
- * move the cursor, change the title or hide what it said.
+ * Removes the characters that control a terminal from foreign text: model output must not move the
+ * cursor, change the title or hide text.
  */
 export const stripControlCharacters = (text: string): string =>
-  // oxlint-disable-next-line no-control-regex -- these are what it is about
+  // oxlint-disable-next-line no-control-regex -- it removes them
   text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, (char) => (char === '\r' ? '' : '\ufffd'));
 
-/** The log as a person follows it: calls as they happen, text as it grows, the result laid out. */
+/** Prints a run for a person: calls as they happen, text as it is streamed, artifacts as lists. */
 export class Printer {
   readonly #out: TextOutput;
   readonly #begun = new Map<string, number>();
@@ -50,7 +50,7 @@ export class Printer {
           `${style('red', '✗')} ${shortName(entry.name)}: ${stripControlCharacters(entry.error.message)}`,
         );
       case 'retry':
-        this.#line(style('yellow', `the model did not answer (${entry.error.code}); again`));
+        this.#line(style('yellow', `the model call failed (${entry.error.code}); retrying`));
         return entry.discard ? this.#void() : undefined;
       case 'run.started':
         return entry.discard ? this.#void() : undefined;
@@ -64,7 +64,7 @@ export class Printer {
         }
         return;
       case 'run.finished':
-        if (entry.outcome === 'input-required') return; // it sleeps until it is answered
+        if (entry.outcome === 'input-required') return; // suspended until it is answered
         if (entry.outcome === 'completed') return this.#line(style('green', 'completed'));
         return this.#line(
           style(
@@ -84,7 +84,7 @@ export class Printer {
   }
 
   #void(): void {
-    this.#line(this.#out.style('dim', '(the text above is void; it starts over)'));
+    this.#line(this.#out.style('dim', '(the text above is discarded; the agent starts over)'));
   }
 
   #took({ callId, at }: { readonly callId: string; readonly at: number }): string {
@@ -100,7 +100,7 @@ const brief = (args: unknown): string => {
   return stripControlCharacters(text.length > 100 ? `${text.slice(0, 99)}…` : text);
 };
 
-/** A record as indented lines, the way a person would write it down. */
+/** A JSON value as indented lines. */
 function indentedLines(value: unknown, depth = 0): string[] {
   const pad = '  '.repeat(depth);
   if (Array.isArray(value))

@@ -13,8 +13,8 @@ export function framePrinter(channel: TextOutput): (frame: Frame) => void {
     const seconds = `+${((frame.at - first) / 1000).toFixed(3)}`.padStart(9);
     const label = channel.style(lane === 'CTRL' ? 'yellow' : 'cyan', `[${lane}]`.padEnd(6));
     const took = ms === undefined ? '' : ` (${ms} ms)`;
-    const words = stripControlCharacters(`${text}${took}`);
+    const content = stripControlCharacters(`${text}${took}`);
     const line = `${channel.style('dim', seconds)} ${arrow} ${label} `;
-    channel.line(line + (bad ? channel.style('red', words) : words));
+    channel.line(line + (bad ? channel.style('red', content) : content));
   };
 }

@@ -1,6 +1,6 @@
 import { buildEnv, spawnProcess } from '../../process/index.ts';
 
-/** Opens an address in the person's browser; false where there is none. */
+/** Opens an address in the browser. Returns false on a machine without one. */
 export function openBrowser(url: string): boolean {
   const start = starter(url);
   if (!start) return false;
@@ -14,6 +14,6 @@ function starter(
   if (process.platform === 'darwin') return { command: 'open', args: [url] };
   if (process.platform === 'win32') return { command: 'explorer.exe', args: [url] };
   if (!process.env['DISPLAY'] && !process.env['WAYLAND_DISPLAY']) return undefined;
-  // In a session of its own: the browser must outlive this command.
+  // In a new session, since the browser must outlive this command.
   return { command: '/bin/sh', args: ['-c', 'setsid xdg-open "$1" >/dev/null 2>&1 &', 'sh', url] };
 }

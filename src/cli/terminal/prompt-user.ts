@@ -8,8 +8,8 @@ import { stripControlCharacters } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
- * One line from the person at the terminal, undefined at its end (Ctrl-D). Ctrl-C there means what
- * it means everywhere. `history` is for the arrow keys, newest first.
+ * Reads one line from the terminal; undefined at the end of the input (Ctrl-D). Ctrl-C is passed on
+ * as SIGINT. `history` is for the arrow keys, newest first.
  */
 export async function readLine(
   prompt: string,
@@ -29,7 +29,7 @@ export async function readLine(
   }
 }
 
-/** Resolves when the person presses Enter, ends the input, or the signal says so. */
+/** Resolves when the user presses Enter, the input ends, or the signal aborts. */
 export async function waitForEnter(signal: AbortSignal): Promise<void> {
   const lines = createInterface({ input: process.stdin, terminal: false });
   try {
@@ -41,16 +41,16 @@ export async function waitForEnter(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** A person decides. Where there is none, `otherwise` is the answer, and that is said. */
+/** Asks the user. Without a terminal the answer is `otherwise`, and a line on stderr says so. */
 export async function askUser(
   request: InputRequest,
   terminal: Terminal,
   { signal, otherwise }: { readonly signal: AbortSignal; readonly otherwise: Answer['action'] },
 ): Promise<Answer> {
   const { id, kind } = request;
-  // Without what steers a terminal: an agent must not hide what the person is about to approve.
+  // Without control characters: an agent must not hide what the user is about to approve.
   const question = stripControlCharacters(
-    request.message ?? (kind === 'approval' ? 'Approve?' : 'What is the answer?'),
+    request.message ?? (kind === 'approval' ? 'Approve?' : 'Your answer?'),
   );
   if (request.data !== undefined) {
     terminal.err.line(
@@ -58,31 +58,31 @@ export async function askUser(
     );
   }
   if (!terminal.interactive) {
-    const word = otherwise === 'accept' ? 'approved' : 'declined';
-    terminal.err.line(`${question} (no terminal to ask at: ${word})`);
+    const decision = otherwise === 'accept' ? 'approved' : 'declined';
+    terminal.err.line(`${question} (no terminal: ${decision})`);
     return { id, action: otherwise };
   }
-  if (kind !== 'question') return { id, action: await decideInWords(question, signal) };
+  if (kind !== 'question') return { id, action: await askDecision(question, signal) };
   if (hasFields(request.schema)) {
     terminal.err.line(question);
     const content = await askFields(request.schema, (prompt) => readLine(prompt, signal));
     return content ? { id, action: 'accept', content } : { id, action: 'cancel' };
   }
-  const said = await readLine(`${question} > `, signal);
-  if (said === undefined) return { id, action: 'cancel' };
-  return { id, action: 'accept', content: said.trim() };
+  const line = await readLine(`${question} > `, signal);
+  if (line === undefined) return { id, action: 'cancel' };
+  return { id, action: 'accept', content: line.trim() };
 }
 
 const hasFields = (schema: JsonObject | undefined): schema is JsonObject =>
   elicitationKind('form', schema) === 'question';
 
-/** Only a plain yes accepts; an empty line declines; anything that is neither yes nor no asks again. */
-async function decideInWords(question: string, signal: AbortSignal): Promise<Answer['action']> {
+/** Only a clear yes accepts; an empty line declines; any other text asks again. */
+async function askDecision(question: string, signal: AbortSignal): Promise<Answer['action']> {
   for (let prompt = `${question} [y/N] `; ; prompt = 'Please answer yes or no. [y/N] ') {
-    const said = await readLine(prompt, signal);
-    if (said === undefined) return 'cancel';
-    if (said.trim() === '') return 'decline';
-    const action = parseDecision(said);
+    const line = await readLine(prompt, signal);
+    if (line === undefined) return 'cancel';
+    if (line.trim() === '') return 'decline';
+    const action = parseDecision(line);
     if (action) return action;
   }
 }

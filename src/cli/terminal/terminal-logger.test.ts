@@ -27,6 +27,6 @@ test('what repeats does not flood the terminal', () => {
   const { error, info } = channelLogger(channel);
   for (let n = 0; n < 100; n++) error('the tool is gone');
   error('something else');
-  info('nobody asked');
+  info('not printed');
   expect(lines).toEqual(['the tool is gone', 'something else']);
 });

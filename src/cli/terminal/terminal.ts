@@ -3,40 +3,41 @@ import { DuolaneError } from '../../errors.ts';
 
 type Style = Parameters<typeof styleText>[0];
 
-/** One stream of text to a person or a program: colours only for a person. */
+/** One output stream. It has colours only on a terminal. */
 export interface TextOutput {
   line(text?: string): void;
-  /** Text as it is, for what grows. */
+  /** Writes text without a line break, for streamed text. */
   write(text: string): void;
   readonly style: (style: Style, text: string) => string;
-  /** A person looks on: progress may be drawn over itself. */
+  /** Whether it is a terminal, so that progress may be drawn over itself. */
   readonly live: boolean;
-  /** How many columns there are; 80 where nobody knows. */
+  /** The number of columns; 80 if it is unknown. */
   readonly width: number;
 }
 
+/** The standard streams of the command. */
 export interface Terminal {
   readonly out: TextOutput;
   readonly err: TextOutput;
-  /** Somebody can be asked: stdin and stdout are both a terminal. */
+  /** Whether the user can be asked: stdin and stdout are both a terminal. */
   readonly interactive: boolean;
-  /** Resolves when what was written has left the process, or nobody reads it any more. */
+  /** Resolves when the written text has left the process, or stdout is closed. */
   flush(): Promise<void>;
 }
 
 /**
- * The process's own streams. When the reader of stdout leaves (`| head`), `onGone` is told once, and
- * what is written afterwards is dropped.
+ * Opens the streams of this process. When the reader of stdout closes it (`| head`), `onClosed` is
+ * called once, and later text is dropped.
  */
-export function openTerminal(onGone: (reason: DuolaneError) => void): Terminal {
+export function openTerminal(onClosed: (reason: DuolaneError) => void): Terminal {
   const { stdin, stdout, stderr } = process;
   let gone = false;
   stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (gone) return;
     gone = true;
-    onGone(new DuolaneError('closed', `nobody reads stdout (${error.code})`, { cause: error }));
+    onClosed(new DuolaneError('closed', `stdout is closed (${error.code})`, { cause: error }));
   });
-  stderr.on('error', () => {}); // what cannot be said there cannot be said at all
+  stderr.on('error', () => {}); // no other stream is left to report it on
   return {
     out: channel(stdout, () => gone),
     err: channel(stderr, () => false),

@@ -10,7 +10,9 @@ import type { Logger } from '../../event/types.ts';
 import type { OnRefusedAnswers, RefusedAnswers, Runner } from '../../task/types.ts';
 import { statusResponse, type HttpRoute } from '../router.ts';
 
-/** One line of the audit log: who did what to which object, and the outcome. Records never change. */
+/**
+ * One line of the audit log: who did what to which object, and the outcome. Records never change.
+ */
 export interface AuditRecord {
   /** ISO 8601, UTC. */
   readonly at: string;
@@ -45,15 +47,17 @@ export interface AuditOptions {
   readonly sink?: AuditSink;
   /**
    * Refuses actions that cannot be recorded: an answer is recorded as `requested` first, and an
-   * answer or a sign-in fails with 503 if its record fails. By default a record that cannot be stored
-   * goes to the logger as an error, and the request continues.
+   * answer or a sign-in fails with 503 if its record fails. By default a record that cannot be
+   * stored goes to the logger as an error, and the request continues.
    */
   readonly required?: boolean;
 }
 
 /** The open audit log of a server. */
 export interface Audit extends AsyncDisposable {
-  /** If records are `required`: resolves when it is stored, or rejects. Else resolves immediately. */
+  /**
+   * If records are `required`: resolves when it is stored, or rejects. Else resolves immediately.
+   */
   record(entry: AuditEntry): Promise<void>;
   readonly required: boolean;
   readonly routes: readonly HttpRoute[];
@@ -62,10 +66,14 @@ export interface Audit extends AsyncDisposable {
 /** How many records may wait for a slow disk or sink. Further ones go to the logger as errors. */
 const MAX_PENDING = 1000;
 
-/** How many of them may be of one actor, so that one caller cannot push out the records of others. */
+/**
+ * How many of them may be of one actor, so that one caller cannot push out the records of others.
+ */
 const MAX_PENDING_PER_ACTOR = MAX_PENDING / 2;
 
-/** How many answers of a refused turn are recorded; the last record counts those that are omitted. */
+/**
+ * How many answers of a refused turn are recorded; the last record counts those that are omitted.
+ */
 const MAX_REFUSED = 10;
 
 /** The limit for ids in a record. Callers choose some of them, and a turn has one per answer. */
@@ -161,7 +169,9 @@ function readOptions(
   return file === undefined && sink === undefined ? { ...fallback, ...given } : given;
 }
 
-/** A runner that records answers, and a listener for answers that are refused before they reach it. */
+/**
+ * A runner that records answers, and a listener for answers that are refused before they reach it.
+ */
 export interface AuditedAnswers {
   readonly runner: Runner;
   readonly onRefusedAnswers: OnRefusedAnswers;
@@ -258,7 +268,8 @@ async function openAuditFile(path: string): Promise<AuditFile> {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await opened();
-    // A crash or a failed write may have left half a line. The next record must not be appended to it.
+    // A crash or a failed write may have left half a line. The next record must not be appended to
+    // it.
     isTorn = await endsInLine(path);
   } catch (cause) {
     throw new DuolaneError(

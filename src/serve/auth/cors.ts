@@ -4,16 +4,24 @@ import { headerOf } from '../../http/node-request.ts';
 /** The headers that a page of another origin may read. */
 const READABLE = 'a2a-extensions, x-a2a-extensions, www-authenticate, content-range, retry-after';
 
-/** The cross-origin rules (CORS) of a server: which origins may send requests, and the headers for it. */
+/**
+ * The cross-origin rules (CORS) of a server: which origins may send requests, and the headers for
+ * it.
+ */
 export interface Cors {
   readonly isAllowed: (origin: string | null) => boolean;
   /** The response to a preflight request of an allowed origin; undefined for any other request. */
   preflight(request: Request): Response | undefined;
-  /** Adds the headers with which the page can read the response. Cookies are not allowed cross-origin. */
+  /**
+   * Adds the headers with which the page can read the response. Cookies are not allowed
+   * cross-origin.
+   */
   readable(request: Request, response: Response): Response;
 }
 
-/** Throws `invalid` for a text that is not an origin, such as one without a scheme or with a path. */
+/**
+ * Throws `invalid` for a text that is not an origin, such as one without a scheme or with a path.
+ */
 export function createCors(origins: readonly string[] = []): Cors {
   const wrong = origins.find((each) => !URL.canParse(each) || new URL(each).origin !== each);
   if (wrong !== undefined)

@@ -57,9 +57,9 @@ export interface AuthGuardOptions {
 }
 
 /**
- * Creates the guard of a server. Throws `invalid` for an address beyond this machine without `auth`,
- * so that a server that can approve actions is not opened by accident. Requests that are `open` (a
- * card, a health check) need no credentials.
+ * Creates the guard of a server. Throws `invalid` for an address beyond this machine without
+ * `auth`, so that a server that can approve actions is not opened by accident. Requests that are
+ * `open` (a card, a health check) need no credentials.
  */
 export function createGuard(
   host: string,
@@ -168,7 +168,10 @@ function checkOrigin(
   return undefined;
 }
 
-/** Points a client of the MCP endpoint to the document that names its authorization servers (RFC 9728). */
+/**
+ * Points a client of the MCP endpoint to the document that names its authorization servers (RFC
+ * 9728).
+ */
 const tokensAt = (url: string): readonly string[] => [`resource_metadata="${url}${RESOURCE_PATH}"`];
 
 function unauthorized(names: readonly string[], more: readonly string[]): Response {

@@ -20,7 +20,10 @@ export interface JwtAuth {
   readonly scopes?: readonly string[];
   /** The claim that names the owner; `sub` by default. */
   readonly ownerClaim?: string;
-  /** An unknown key makes the server read the JWKS again, at most once per this time. 30 s by default. */
+  /**
+   * An unknown key makes the server read the JWKS again, at most once per this time. 30 s by
+   * default.
+   */
   readonly cooldownMs?: number;
 }
 
@@ -33,7 +36,10 @@ export type TokenResult =
     }
   | { readonly error: 'invalid_token' | 'insufficient_scope'; readonly description: string };
 
-/** Checks a token. Throws `network` if the issuer's keys cannot be read: the token may still be valid. */
+/**
+ * Checks a token. Throws `network` if the issuer's keys cannot be read: the token may still be
+ * valid.
+ */
 export type CheckToken = (token: string) => Promise<TokenResult>;
 
 const ALGORITHMS = 'ES256 ES384 ES512 EdDSA Ed25519 PS256 PS384 PS512 RS256 RS384 RS512'.split(' ');
@@ -44,8 +50,8 @@ export const openIdUrl = (issuer: string): string =>
   `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 
 /**
- * Creates the check of tokens; it reads the keys with the first token. Throws `invalid` for keys over
- * http, which anyone on the network path could replace.
+ * Creates the check of tokens; it reads the keys with the first token. Throws `invalid` for keys
+ * over http, which anyone on the network path could replace.
  */
 export function tokenChecker({
   issuer,
@@ -84,7 +90,7 @@ export function tokenChecker({
   };
 
   return async (token) => {
-    // Not a signed token, so there is no reason to fetch keys.
+    // Not a signed token, so fetching keys would be useless.
     if (token.split('.').length !== 3) return INVALID;
     const { jwtVerify, errors } = await import('jose');
     let payload: JWTPayload;
@@ -134,7 +140,10 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   aud: 'the token is for another audience',
 };
 
-/** The scopes of a token: separated by spaces (RFC 9068), or an array in `scp`, as some issuers send. */
+/**
+ * The scopes of a token: separated by spaces (RFC 9068), or an array in `scp`, as some issuers
+ * send.
+ */
 function scopesOf({ scope, scp = scope }: JWTPayload): readonly unknown[] {
   if (typeof scp === 'string') return scp.split(' ');
   return Array.isArray(scp) ? scp : [];

@@ -16,8 +16,8 @@ export interface LoginSessionOptions {
    */
   readonly lifeMs?: number;
   /**
-   * Signs the cookies, together with the secrets of `auth`. Set it for replicas that check tokens of
-   * an issuer or use `verify`; otherwise such a session is valid in one process only.
+   * Signs the cookies, together with the secrets of `auth`. Set it for replicas that check tokens
+   * of an issuer or use `verify`; otherwise such a session is valid in one process only.
    */
   readonly key?: string;
   /** Where sign-outs are stored, such as a database of all replicas. By default in this process. */
@@ -25,11 +25,14 @@ export interface LoginSessionOptions {
 }
 
 /**
- * Signed-in browsers. A browser sends its secret once and gets a cookie: an EventSource and a download
- * link cannot send headers.
+ * Signed-in browsers. A browser sends its secret once and gets a cookie: an EventSource and a
+ * download link cannot send headers.
  */
 export interface LoginSessions {
-  /** The owner of the request's cookie, if its signature is valid and it has not expired or been revoked. */
+  /**
+   * The owner of the request's cookie, if its signature is valid and it has not expired or been
+   * revoked.
+   */
   ownerOf(request: Request): Promise<string | undefined>;
   /**
    * `POST /api/session` with the secret sets the cookie, `DELETE` revokes it, `GET` returns how to
@@ -46,7 +49,9 @@ export interface CreateSessionsOptions extends LoginSessionOptions {
   /** Other processes accept the cookies of this one. */
   readonly shared?: boolean;
   readonly now?: () => number;
-  /** Called for a sign-in or a sign-out, for the audit log. If it throws, the sign-in is refused. */
+  /**
+   * Called for a sign-in or a sign-out, for the audit log. If it throws, the sign-in is refused.
+   */
   readonly onChange?: (
     kind: 'sign-in' | 'sign-out',
     owner: string,
@@ -70,9 +75,9 @@ interface CookieClaims {
 /**
  * Creates login sessions as signed cookies. A cookie holds the owner, its start, its end, and an id
  * that can be revoked. The signing key is derived from the secrets: replicas with the same secrets
- * accept each other's cookies, a restart ends no session, and a changed secret ends all. With tokens
- * of an issuer or a `verify` function the key comes from `key`; without it, sessions end with this
- * process.
+ * accept each other's cookies, a restart ends no session, and a changed secret ends all. With
+ * tokens of an issuer or a `verify` function the key comes from `key`; without it, sessions end
+ * with this process.
  *
  * No script can read the cookie (`HttpOnly`), and no other site can make the browser send it
  * (`SameSite=Strict`); the guard checks the origin as well.
@@ -93,16 +98,17 @@ export function createSessions(
   const holders = new Set(
     secretSchemes(bearer, apiKey).flatMap(({ owners }) => owners.map(({ owner }) => owner)),
   );
-  // Owners that come from an issuer or `verify` have no secret on this server. If the key came from the
-  // secrets alone, their holders could compute it and sign a cookie in the name of such an owner.
+  // Owners that come from an issuer or `verify` have no secret on this server. If the key came from
+  // the secrets alone, their holders could compute it and sign a cookie in the name of such an
+  // owner.
   const isOpen = auth.jwt !== undefined || auth.verify !== undefined;
   const isRandom = isOpen
     ? options.key === undefined
     : holders.size === 0 && options.key === undefined;
   let key: Buffer | undefined;
   /**
-   * Derives the key with scrypt, which is slow on purpose: the holder of a cookie must not be able to
-   * guess the secret by trying. Called on first use.
+   * Derives the key with scrypt, which is slow on purpose: the holder of a cookie must not be able
+   * to guess the secret by trying. Called on first use.
    */
   const makeKey = (): Buffer =>
     isRandom ? randomBytes(32) : scryptSync(JSON.stringify(known), 'duolane session 2', 32);
@@ -128,8 +134,8 @@ export function createSessions(
     const expected = sign(text);
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
     const claim = JSON.parse(Buffer.from(text, 'base64url').toString()) as CookieClaims;
-    // The holder of the only secret can compute the key. This keeps that holder from signing a cookie
-    // for an owner that was configured earlier and still has tasks.
+    // The holder of the only secret can compute the key. This keeps that holder from signing a
+    // cookie for an owner that was configured earlier and still has tasks.
     if (!isOpen && !holders.has(claim.owner)) return undefined;
     return claim.until > now() ? claim : undefined;
   };
@@ -210,8 +216,9 @@ const noContent = (setCookie?: string): Response =>
   });
 
 /**
- * When a token that the guard has accepted expires, in seconds of Unix time; a secret never expires.
- * The signature is not checked again, which is safe: the result can only shorten a session.
+ * When a token that the guard has accepted expires, in seconds of Unix time; a secret never
+ * expires. The signature is not checked again, which is safe: the result can only shorten a
+ * session.
  */
 function tokenExpiry(token = ''): number {
   try {

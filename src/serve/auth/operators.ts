@@ -8,9 +8,9 @@ export type IsOperator = (owner: string | undefined) => boolean;
 
 /**
  * Decides which callers are operators. Without `auth` every caller is one, since the server listens
- * on this machine only. With `auth` the option names them; by default the holder of the secret is the
- * operator if the server has a single secret, and any other server has none. Throws `invalid` for a
- * name that no caller can have.
+ * on this machine only. With `auth` the option names them; by default the holder of the secret is
+ * the operator if the server has a single secret, and any other server has none. Throws `invalid`
+ * for a name that no caller can have.
  */
 export function createOperators(
   auth: Auth = {},

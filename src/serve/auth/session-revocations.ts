@@ -9,9 +9,9 @@ export interface Revocations {
 const MAX_REVOKED = 10_000;
 
 /**
- * Keeps revocations in the memory of this process, with a limit. When the list is full, every session
- * that began before that moment counts as revoked: more people sign in again than necessary, but no
- * revoked session becomes valid again.
+ * Keeps revocations in the memory of this process, with a limit. When the list is full, every
+ * session that began before that moment counts as revoked: more people sign in again than
+ * necessary, but no revoked session becomes valid again.
  */
 export function memoryRevocations(
   now: () => number = Date.now,

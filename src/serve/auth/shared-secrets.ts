@@ -16,7 +16,9 @@ export interface SecretScheme {
 
 const MAX_OWNER_CHARS = 512;
 
-/** Whether a name is valid for an owner. Stores join keys with control characters, so it has none. */
+/**
+ * Whether a name is valid for an owner. Stores join keys with control characters, so it has none.
+ */
 export const isOwner = (name: string): boolean =>
   name !== '' &&
   name.length <= MAX_OWNER_CHARS &&
@@ -71,7 +73,8 @@ export function ownerOf(headers: Headers, schemes: readonly SecretScheme[]): str
   for (const { owners: known, read } of schemes) {
     const given = read(headers);
     if (given === undefined) continue;
-    // Compare hashes, and all of them, so that the time reveals neither the length nor the position.
+    // Compare hashes, and all of them, so that the time reveals neither the length nor the
+    // position.
     const digest = hash(given);
     const found = known.filter(({ hash: secret }) => timingSafeEqual(secret, digest));
     if (found[0]) return found[0].owner;

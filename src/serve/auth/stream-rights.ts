@@ -4,16 +4,23 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 /** A stream whose credentials can end: a login session that may be signed out, or a token. */
 export interface TrackedStream {
   readonly owner: string | undefined;
-  /** Whether the credentials are still valid. A rejection ends the stream; the next request fails too. */
+  /**
+   * Whether the credentials are still valid. A rejection ends the stream; the next request fails
+   * too.
+   */
   readonly mayGoOn: () => Promise<boolean>;
   readonly end: () => void;
 }
 
-/** Ends streams whose credentials have ended. A client that signs in again resumes by its last id. */
+/**
+ * Ends streams whose credentials have ended. A client that signs in again resumes by its last id.
+ */
 export interface StreamRights extends AsyncDisposable {
   /** Tracks a stream; call the returned function when the stream has ended. */
   track(stream: TrackedStream): () => void;
-  /** Checks the streams of one owner now; resolves when those without valid credentials have ended. */
+  /**
+   * Checks the streams of one owner now; resolves when those without valid credentials have ended.
+   */
   check(owner: string | undefined): Promise<void>;
 }
 

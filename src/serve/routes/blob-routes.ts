@@ -4,9 +4,9 @@ import type { BlobInfo, BlobRange, BlobStore } from '../../task/blob-store.ts';
 import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
 
 /**
- * `GET /blobs/:id` serves the bytes of an artifact, complete or a range of them, to callers that may
- * read them; for others the blob does not exist (404). The file is read as fast as the client reads,
- * and closed when the client disconnects.
+ * `GET /blobs/:id` serves the bytes of an artifact, complete or a range of them, to callers that
+ * may read them; for others the blob does not exist (404). The file is read as fast as the client
+ * reads, and closed when the client disconnects.
  */
 export const blobRoutes = (stores: readonly BlobStore[]): readonly HttpRoute[] =>
   stores.length === 0
@@ -75,8 +75,8 @@ async function find(
 }
 
 /**
- * The range of a request; `none` if it is beyond the end (416). Undefined sends the complete blob: for
- * no range, several ranges, or an invalid one, which RFC 9110 says to ignore.
+ * The range of a request; `none` if it is beyond the end (416). Undefined sends the complete blob:
+ * for no range, several ranges, or an invalid one, which RFC 9110 says to ignore.
  */
 function requestedRange(
   { headers, method }: Request,

@@ -40,7 +40,9 @@ export interface OutputsOptions {
   readonly maxBodyBytes: number;
 }
 
-/** The protocol of a front end: how to parse its requests, encode entries and write the response. */
+/**
+ * The protocol of a front end: how to parse its requests, encode entries and write the response.
+ */
 interface Protocol {
   readonly path: string;
   readonly read: (body: JsonObject) => PostedTurn;
@@ -71,9 +73,9 @@ const PROTOCOLS: readonly Protocol[] = [
 /**
  * Serves front ends at `/ui/<agent>` (AI SDK), `/ag-ui/<agent>` and `/stream-json/<agent>`. A POST
  * submits a turn or answers, and its response streams what follows from the log.
- * `<path>/<conversation>/stream` continues the task that runs or waits there (204 if none does), and
- * `…/stop` cancels it; a client that only disconnects cancels nothing. Each message has an id: a
- * client that sends it back as `Last-Event-ID` gets exactly the rest.
+ * `<path>/<conversation>/stream` continues the task that runs or waits there (204 if none does),
+ * and `…/stop` cancels it; a client that only disconnects cancels nothing. Each message has an id:
+ * a client that sends it back as `Last-Event-ID` gets exactly the rest.
  */
 export const outputRoutes = (options: OutputsOptions): readonly HttpRoute[] =>
   options.agents.flatMap((agent) =>
@@ -305,7 +307,9 @@ const JSONL_HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-/** The id of a line is its `uuid`. Blank lines keep proxies from closing a stream without messages. */
+/**
+ * The id of a line is its `uuid`. Blank lines keep proxies from closing a stream without messages.
+ */
 function jsonLines(lines: AsyncIterable<FrontEndMessage | 'heartbeat'>): Response {
   const texts = async function* (): AsyncGenerator<string, void, undefined> {
     for await (const line of lines) {

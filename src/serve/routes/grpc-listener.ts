@@ -9,7 +9,9 @@ import type { ServeOptions } from '../types.ts';
 /** Health and reflection need no credentials, like the card and `/healthz`. */
 const OPEN = /^\/grpc\.(health|reflection)\./;
 
-/** Opens the gRPC listener of a server, with the same guard. `agents` is undefined while they start. */
+/**
+ * Opens the gRPC listener of a server, with the same guard. `agents` is undefined while they start.
+ */
 export function listenAgents(
   host: string,
   { grpc = {}, a2a, logger }: ServeOptions,
@@ -40,7 +42,10 @@ export function listenAgents(
   });
 }
 
-/** The owner of a call, decided by the guard of the HTTP listener; its refusal becomes a gRPC status. */
+/**
+ * The owner of a call, decided by the guard of the HTTP listener; its refusal becomes a gRPC
+ * status.
+ */
 async function ownerOf(call: CallContext, host: string, guard: Guard): Promise<string | undefined> {
   const headers = new Headers();
   for (const [name, value] of Object.entries(call.metadata))

@@ -16,15 +16,16 @@ export interface ServerMetrics {
   readonly observer: RunObserver;
   readonly route: HttpRoute;
   /**
-   * Measures a response if it is a stream. Calls `onEnd` at the end of the stream, and immediately for
-   * any other response.
+   * Measures a response if it is a stream. Calls `onEnd` at the end of the stream, and immediately
+   * for any other response.
    */
   watch(request: Request, response: Response, onEnd?: () => void): Response;
 }
 
 /**
  * Serves metrics of all runs and streams at `GET /metrics` in the text format of Prometheus. With
- * `telemetry`, runs are reported as OpenTelemetry spans, and the metrics as OpenTelemetry metrics, too.
+ * `telemetry`, runs are reported as OpenTelemetry spans, and the metrics as OpenTelemetry metrics,
+ * too.
  */
 export async function createMetrics({
   telemetry = false,

@@ -8,12 +8,15 @@ import type { ServerLimits } from '../server-limits.ts';
 import type { AgentModule, ServeOptions } from '../types.ts';
 
 /**
- * The agents of a server over A2A: each at `/a2a/<name>`, the first also at `/a2a`, with its card also
- * at the root.
+ * The agents of a server over A2A: each at `/a2a/<name>`, the first also at `/a2a`, with its card
+ * also at the root.
  */
 export interface MountedAgents extends AsyncDisposable {
   readonly agents: readonly { readonly name: string; readonly description: AgentDescription }[];
-  /** The agent for a gRPC tenant: the one of that name, or the first agent with the tenant passed on. */
+  /**
+   * The agent for a gRPC tenant: the one of that name, or the first agent with the tenant passed
+   * on.
+   */
   byTenant(tenant: string | undefined): { readonly server: A2AServer; readonly tenant?: string };
   /** Undefined if the path belongs to no agent. */
   handle(request: Request, owner: string | undefined): Promise<Response> | undefined;
@@ -32,7 +35,9 @@ interface Mounted {
 export const isCardPath = (pathname: string): boolean =>
   CARD_PATHS.some((path) => pathname.endsWith(path));
 
-/** Mounts all agents. If one fails, all are closed: each delivers to push receivers from its start. */
+/**
+ * Mounts all agents. If one fails, all are closed: each delivers to push receivers from its start.
+ */
 export async function mountAgents(
   modules: Readonly<Record<string, AgentModule>>,
   { url, grpcUrl }: { readonly url: string; readonly grpcUrl?: string | undefined },

@@ -59,8 +59,8 @@ async function ownTask(log: ReadableLog, call: RouteCall): Promise<Snapshot> {
 }
 
 /**
- * The API of the page. It streams entries as the log stores them, with the log's numbers as event ids,
- * so that the page sees both lanes and resumes without a gap.
+ * The API of the page. It streams entries as the log stores them, with the log's numbers as event
+ * ids, so that the page sees both lanes and resumes without a gap.
  */
 export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
   const { agents, log, runner, onRefusedAnswers, maxBodyBytes } = options;
@@ -255,8 +255,8 @@ function titleOf(part: Part | undefined): string {
 }
 
 /**
- * The stream of a task: first the current number of the log, so that the reader knows what is replay,
- * then the entries, then the end.
+ * The stream of a task: first the current number of the log, so that the reader knows what is
+ * replay, then the entries, then the end.
  */
 async function* entries(
   log: ReadableLog,
@@ -288,7 +288,9 @@ async function* entries(
   }
 }
 
-/** The entries up to now as JSON lines, oldest first, as a download. Later entries are not in it. */
+/**
+ * The entries up to now as JSON lines, oldest first, as a download. Later entries are not in it.
+ */
 function trace(log: ReadableLog, { task, seq }: Snapshot, signal: AbortSignal): Response {
   const lines = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
     const encoder = new TextEncoder();

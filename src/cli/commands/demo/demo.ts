@@ -27,8 +27,8 @@ export const demo: Command = {
   },
   details: [
     SAMPLES,
-    'Without a terminal, what the agent asks a person counts as approved, and the run says so.',
-    'At a terminal the page with this run is served until Enter or Ctrl-C.',
+    'Without a terminal, questions of the agent are approved, and a line on stderr says so.',
+    'On a terminal it serves the page with this run until Enter or Ctrl-C.',
   ],
   examples: [
     'duolane demo',
@@ -47,7 +47,7 @@ export const demo: Command = {
     if (sample === undefined) {
       throw new DuolaneError(
         'invalid',
-        `${wanted} has no sample to run: give its options.form some examples (samples: ${exampleNames().join(', ')})`,
+        `${wanted} has no sample to run; add examples to its options.form, or choose ${exampleNames().join(', ')}`,
       );
     }
     await using talk = openLocalChat(name, module, channelLogger(terminal.err));
@@ -69,22 +69,22 @@ export const demo: Command = {
     if (outcome !== 'completed') return EXIT.failed;
     if (printer && terminal.interactive)
       await showPage(name, module, { log: talk.log, task }, call);
-    else if (printer) out.line(`\nThe same with both lanes to watch: duolane serve ${name}`);
+    else if (printer) out.line(`\nTo watch both lanes on a page: duolane serve ${name}`);
     return EXIT.ok;
   },
 };
 
-/** The run that has just ended, with both lanes, and a form to run it again; until the person has seen enough. */
+/** Serves the page with the run that has ended, and a form to run it again, until Enter. */
 async function showPage(
   name: string,
   module: AgentModule,
   { log, task }: { readonly log: TaskLog; readonly task: string },
   { terminal: { out }, signal }: CommandCall,
 ): Promise<void> {
-  const { resources: _, ...options } = module.options ?? {}; // they belong to the conversation
-  const { serve } = await import('../../../serve/serve.ts'); // the run needs none of it
+  const { resources: _, ...options } = module.options ?? {}; // the chat closes them
+  const { serve } = await import('../../../serve/serve.ts'); // only the page needs it
   await using served = await serve({ [name]: { ...module, options } }, { log });
   out.line(`\nBoth lanes of this run: ${out.style('bold', `${served.url}/#${task}`)}`);
-  out.line('Enter ends.');
+  out.line('Press Enter to exit.');
   await waitForEnter(signal);
 }

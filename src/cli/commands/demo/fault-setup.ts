@@ -19,33 +19,34 @@ const AGENT = fileURLToPath(
   ),
 );
 
-export interface WorldOptions {
-  /** The answers of the model, in their order. */
+/** Options of `FaultSetup.open()`. */
+export interface FaultSetupOptions {
+  /** The messages of the scripted model, in order. */
   readonly script: readonly JsonObject[];
-  /** How long the tool thinks. */
+  /** How long the tool takes. */
   readonly toolMs?: number;
-  /** Told when the tool is called, answers, or is aborted. */
+  /** Called when the tool is called, returns, or is aborted. */
   readonly onTool?: (what: 'called' | 'answered' | 'aborted') => void;
 }
 
 /**
- * What both sides of a pipe demo share: the open agent CLI with a scripted model, in a folder of its
- * own, and one tool, `search`, in this process.
+ * The setup that both programs of a fault share: the open agent CLI with a scripted model, in a
+ * temporary folder, and one tool, `search`, in this process.
  */
 export class FaultSetup implements AsyncDisposable {
   readonly command: string = process.execPath;
   readonly args: readonly string[];
   readonly folder: string;
   readonly env: Readonly<Record<string, string>>;
-  readonly #options: WorldOptions;
+  readonly #options: FaultSetupOptions;
 
-  static async open(options: WorldOptions): Promise<FaultSetup> {
+  static async open(options: FaultSetupOptions): Promise<FaultSetup> {
     const folder = await mkdtemp(join(tmpdir(), 'duolane-break-'));
     await writeFile(join(folder, 'script.json'), JSON.stringify(options.script));
     return new FaultSetup(folder, options);
   }
 
-  private constructor(folder: string, options: WorldOptions) {
+  private constructor(folder: string, options: FaultSetupOptions) {
     this.folder = folder;
     this.#options = options;
     this.args = [
@@ -60,14 +61,14 @@ export class FaultSetup implements AsyncDisposable {
     this.env = { PATH: process.env['PATH'] ?? '', HOME: folder, CLAUDE_CONFIG_DIR: folder };
   }
 
-  /** The tool as a naive host has it. */
+  /** The tool for a naive host. */
   async search(): Promise<string> {
     this.#options.onTool?.('called');
     await sleep(this.#options.toolMs ?? 0);
     return 'drink, rest, see a doctor after three days';
   }
 
-  /** The same for our host. */
+  /** Options for our host, with the same tool. */
   options(): SessionOptions {
     const { onTool, toolMs = 0 } = this.#options;
     const search = tool('search', 'Search the guide', {}, async (_args, { signal }) => {
@@ -99,13 +100,13 @@ export class FaultSetup implements AsyncDisposable {
   }
 }
 
-/** The script of one call and what the model makes of its answer. */
+/** A script with one tool call, and a final message with its result. */
 export const ONE_CALL: readonly JsonObject[] = [
   { text: 'Let me look.', tools: [{ name: 'mcp__guide__search', input: { query: 'fever' } }] },
   { text: 'The guide says: {{last}}' },
 ];
 
-/** What the rules say about frames that were seen. */
+/** The findings of the doctor's rules for these frames. */
 export function judge(frames: readonly Frame[]): readonly Finding[] {
   const checker = checkPipe();
   const found = frames.flatMap((frame, at) => [...checker.see(frame, at + 1)]);

@@ -1,30 +1,30 @@
 import type { RuleId } from '../../../trace/index.ts';
 
-/** One way of running it, as it went. */
+/** The report of one run: the naive one or ours. */
 export interface Side {
-  /** What happened, in the order in which it did. */
+  /** The steps, in order. */
   readonly lines: readonly string[];
-  /** Whether it kept its promise. */
-  readonly held: boolean;
+  /** Whether the rule was kept. */
+  readonly kept: boolean;
   readonly verdict: string;
 }
 
-/** A mistake that many make: the naive way and ours, both really run. */
+/** A common mistake. The demo runs the naive program and ours. */
 export interface Fault {
   readonly title: string;
-  /** The rule that breaks. */
+  /** The rule that the naive program breaks. */
   readonly rule: string;
-  /** Under which name `duolane doctor` finds it. */
+  /** The rule of `duolane doctor` that finds it. */
   readonly doctor?: RuleId;
-  /** What the naive program does, in the words of its author. */
+  /** What the naive program does. */
   readonly naive: string;
-  /** What Duolane does about it. */
+  /** What Duolane does instead. */
   readonly ours: string;
   runNaive(signal: AbortSignal): Promise<Side>;
   runOurs(signal: AbortSignal): Promise<Side>;
 }
 
-/** Lines with the milliseconds since the beginning. */
+/** Collects lines with the milliseconds since the start. */
 export class FaultReport {
   readonly lines: string[] = [];
   readonly #from = performance.now();
@@ -33,11 +33,11 @@ export class FaultReport {
     return Math.round(performance.now() - this.#from);
   }
 
-  tell(text: string): void {
+  add(text: string): void {
     this.lines.push(`${String(this.ms).padStart(5)} ms  ${text}`);
   }
 
-  end(held: boolean, verdict: string): Side {
-    return { lines: this.lines, held, verdict };
+  end(kept: boolean, verdict: string): Side {
+    return { lines: this.lines, kept, verdict };
   }
 }

@@ -6,23 +6,23 @@ import { encodeLine, JsonlDecoder, InvalidLine } from '../../../wire/jsonl.ts';
 import type { FaultSetup } from './fault-setup.ts';
 
 /**
- * A host as one writes it in an afternoon: start the CLI, send the prompt, read line after line,
- * answer tool calls. Every line of it looks right.
+ * A host as a first version is often written: start the CLI, send the prompt, read line by line,
+ * answer tool calls. Each line looks correct.
  */
 export class NaiveHost implements AsyncDisposable {
   readonly cli: ProcessTransport;
-  /** What was said, for the doctor. */
+  /** The frames of the pipe, for the doctor. */
   readonly frames: Frame[] = [];
-  readonly #world: FaultSetup;
+  readonly #setup: FaultSetup;
   readonly #tap = new PipeTap((frame) => this.frames.push(frame));
 
-  constructor(world: FaultSetup) {
-    this.#world = world;
+  constructor(setup: FaultSetup) {
+    this.#setup = setup;
     this.cli = spawnProcess({
-      command: world.command,
-      args: world.args,
-      cwd: world.folder,
-      env: world.env,
+      command: setup.command,
+      args: setup.args,
+      cwd: setup.folder,
+      env: setup.env,
       graceMs: 200,
       killMs: 500,
     });
@@ -55,7 +55,7 @@ export class NaiveHost implements AsyncDisposable {
     this.#tap.exited(code, signal);
   }
 
-  /** Answers what the CLI asks of the in-process server. */
+  /** Answers a request of the CLI to the in-process server. */
   async answer({ request_id, request }: JsonObject): Promise<void> {
     const message = isObject(request) && isObject(request['message']) ? request['message'] : {};
     const { id, method } = message;
@@ -75,7 +75,7 @@ export class NaiveHost implements AsyncDisposable {
     if (method === 'tools/list')
       return { tools: [{ name: 'search', inputSchema: { type: 'object' } }] };
     if (method !== 'tools/call') return {};
-    return { content: [{ type: 'text', text: await this.#world.search() }] };
+    return { content: [{ type: 'text', text: await this.#setup.search() }] };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -83,7 +83,7 @@ export class NaiveHost implements AsyncDisposable {
   }
 }
 
-/** The text of a piece of an answer, if the line is one. */
+/** The text of a line that is a text delta. */
 export function deltaOf({ type, event }: JsonObject): string | undefined {
   if (type !== 'stream_event' || !isObject(event) || !isObject(event['delta'])) return undefined;
   const { text } = event['delta'];

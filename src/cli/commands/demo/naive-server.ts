@@ -9,7 +9,7 @@ export interface NaiveServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** A server on loopback, as one writes it by hand. */
+/** A simple server on loopback. */
 export async function naiveServer(listener: RequestListener): Promise<NaiveServer> {
   const server = createServer(listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -23,14 +23,15 @@ export async function naiveServer(listener: RequestListener): Promise<NaiveServe
   };
 }
 
-/** The `data` of each event of a stream, until it closes or the loop is left. */
+/** The `data` of each event of a stream, until it closes or the reader stops. */
 export async function* events(
   url: string,
   init: RequestInit,
   signal: AbortSignal,
 ): AsyncGenerator<string, void, undefined> {
-  const leave = new AbortController();
-  const response = await fetch(url, { ...init, signal: AbortSignal.any([signal, leave.signal]) });
+  const disconnect = new AbortController();
+  const either = AbortSignal.any([signal, disconnect.signal]);
+  const response = await fetch(url, { ...init, signal: either });
   const decoder = new SseDecoder();
   try {
     for await (const chunk of response.body ?? []) {
@@ -38,7 +39,7 @@ export async function* events(
         if (!(event instanceof InvalidLine)) yield event.data;
     }
   } finally {
-    leave.abort();
+    disconnect.abort();
   }
 }
 
@@ -65,8 +66,8 @@ export const streamRequest = (text: string): RequestInit => ({
 export const eventLine = (result: JsonObject): string =>
   `data: ${JSON.stringify({ jsonrpc: '2.0', id: 1, result })}\n\n`;
 
-/** `task submitted`, `status-update working`: what an event is, in words. */
-export function eventWords(data: string): string {
+/** A label of an event, such as `task submitted` or `status-update working`. */
+export function eventLabel(data: string): string {
   const { result } = JSON.parse(data) as { readonly result?: unknown };
   if (!isObject(result)) return data;
   const status = isObject(result['status']) ? String(result['status']['state']) : '';

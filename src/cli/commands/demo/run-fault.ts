@@ -4,7 +4,7 @@ import { stripControlCharacters } from '../../terminal/entry-printer.ts';
 import type { TextOutput } from '../../terminal/terminal.ts';
 import type { Fault, Side } from './fault-types.ts';
 
-/** By the name on the command line; loaded when asked for. */
+/** The faults by their name on the command line, loaded on demand. */
 const LOADERS: Readonly<Record<string, () => Promise<Fault>>> = {
   'string-prompt': async () => (await import('./faults/string-prompt.ts')).stringPrompt,
   'late-write': async () => (await import('./faults/late-write.ts')).lateWrite,
@@ -18,12 +18,12 @@ const LOADERS: Readonly<Record<string, () => Promise<Fault>>> = {
 
 export const FAULTS: readonly string[] = Object.keys(LOADERS);
 
-/** Below this, two columns are unreadable. */
+/** The width from which two columns are readable. */
 const SIDE_BY_SIDE = 110;
 
 /**
- * Runs the naive way and ours, one after the other, and lays them side by side. Code 0 when the
- * naive one broke and ours held: then the demo has shown what it promises.
+ * Runs the naive program and ours, one after the other, and prints them side by side. Returns 0 if
+ * the naive one broke the rule and ours kept it.
  */
 export async function runFault(
   name: string,
@@ -45,25 +45,25 @@ export async function runFault(
     out.line(`${out.style('bold', 'Duolane')}  ${fault.ours}`);
     if (fault.doctor && fix) out.line(`${out.style('bold', 'Doctor')}   ${fault.doctor}: ${fix}`);
   }
-  return !naive.held && ours.held ? EXIT.ok : EXIT.failed;
+  return !naive.kept && ours.kept ? EXIT.ok : EXIT.failed;
 }
 
-function print(out: TextOutput, { naive: words }: Fault, naive: Side, ours: Side): void {
+function print(out: TextOutput, { naive: summary }: Fault, naive: Side, ours: Side): void {
   const wide = out.width >= SIDE_BY_SIDE;
   const width = wide ? Math.floor((out.width - 3) / 2) : out.width;
-  const left = column(out, `The naive way: ${words}`, naive, width);
-  const right = column(out, 'With Duolane', ours, width);
-  if (!wide) return [...left, blank, ...right].forEach(({ text }) => out.line(text));
-  for (let row = 0; row < Math.max(left.length, right.length); row++) {
-    const { text, length } = left[row] ?? blank;
+  const first = column(out, `The naive way: ${summary}`, naive, width);
+  const second = column(out, 'With Duolane', ours, width);
+  if (!wide) return [...first, blank, ...second].forEach(({ text }) => out.line(text));
+  for (let row = 0; row < Math.max(first.length, second.length); row++) {
+    const { text, length } = first[row] ?? blank;
     const gap = ' '.repeat(Math.max(0, width - length));
-    out.line(`${text}${gap} ${out.style('dim', '│')} ${right[row]?.text ?? ''}`.trimEnd());
+    out.line(`${text}${gap} ${out.style('dim', '│')} ${second[row]?.text ?? ''}`.trimEnd());
   }
 }
 
 interface Cell {
   readonly text: string;
-  /** Without what only colours it. */
+  /** The number of visible characters, without colour codes. */
   readonly length: number;
 }
 
@@ -72,10 +72,10 @@ const blank: Cell = { text: '', length: 0 };
 function column(
   out: TextOutput,
   head: string,
-  { lines, held, verdict }: Side,
+  { lines, kept, verdict }: Side,
   width: number,
 ): Cell[] {
-  const colour = held ? 'green' : 'red';
+  const colour = kept ? 'green' : 'red';
   const cells = (text: string, style?: Parameters<TextOutput['style']>[0]): Cell[] =>
     wrapText(stripControlCharacters(text), width).map((line) => ({
       text: style === undefined ? line : out.style(style, line),
@@ -84,7 +84,7 @@ function column(
   return [
     ...cells(head, 'bold'),
     ...lines.flatMap((line) => cells(line)),
-    ...cells(`${held ? '✓' : '✗'} ${verdict}`, colour),
+    ...cells(`${kept ? '✓' : '✗'} ${verdict}`, colour),
   ];
 }
 

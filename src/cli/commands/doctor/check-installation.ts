@@ -9,7 +9,7 @@ import { officialCli } from '../../../host/launch/cli-launch.ts';
 import { listen } from '../../../http/node-server.ts';
 import { exampleNames } from '../../agents/load-agent.ts';
 
-/** One thing that this installation has, or lacks. */
+/** The check of one thing that the commands need. */
 export interface Check {
   readonly name: string;
   readonly state: 'ok' | 'missing' | 'optional';
@@ -29,7 +29,7 @@ export interface InstallationOptions {
   readonly store: string;
 }
 
-/** Looks at everything that the commands need; changes nothing but a file in the temporary folder. */
+/** Checks everything that the commands need. Writes only to the temporary folder. */
 export async function checkInstallation({
   port,
   store,
@@ -58,7 +58,7 @@ function node(): Check {
     name: 'node',
     state: 'missing',
     what: `${what} is too old`,
-    cost: 'nothing is tested on it',
+    cost: 'this version is not tested',
     fix: `install Node ${NODE.join('.')} or newer`,
   };
 }
@@ -95,7 +95,7 @@ function page(): Check {
     name: 'page',
     state: 'optional',
     what: 'the page is not built',
-    cost: 'duolane serve has A2A, but nothing to look at',
+    cost: 'duolane serve has A2A, but no page',
     fix: 'npm start, or npm run build',
   };
 }
@@ -130,13 +130,13 @@ async function storeFolder(store: string): Promise<Check> {
     await access(folder, constants.W_OK);
     return { name: 'store', state: 'ok', what: `${store} can be written` };
   } catch {
-    // The finding says what is wrong; the reason of the system is not needed to fix it.
+    // The check names the folder; the error of the system is not needed to fix it.
     return {
       name: 'store',
       state: 'missing',
       what: `${folder} cannot be written`,
-      cost: 'duolane serve cannot keep its tasks there',
-      fix: 'give another place with --store, or make the folder writable',
+      cost: 'duolane serve cannot store its tasks there',
+      fix: 'choose another file with --store, or make the folder writable',
     };
   }
 }
@@ -153,7 +153,7 @@ async function freePort(port: number): Promise<Check> {
       state: 'missing',
       what: DuolaneError.from(error).message,
       cost: 'duolane serve cannot start there',
-      fix: 'stop what listens there, or choose another with --port',
+      fix: 'stop the program that listens there, or choose another port with --port',
     };
   }
 }
@@ -162,12 +162,12 @@ function vendorCli(): Check {
   try {
     return { name: 'vendor-cli', state: 'ok', what: officialCli() };
   } catch {
-    // The CLI is optional: not to find it is a finding, not a failure.
+    // The CLI is optional, so its absence is not a failure.
     return {
       name: 'vendor-cli',
       state: 'optional',
-      what: 'no CLI of a vendor was found here or in PATH',
-      cost: 'only the open one that comes with Duolane can be driven',
+      what: 'no CLI of a vendor was found in node_modules or in PATH',
+      cost: 'only the open agent CLI of Duolane can be used',
       fix: 'npm install @anthropic-ai/claude-agent-sdk, or pass pathToClaudeCodeExecutable',
     };
   }
@@ -186,23 +186,23 @@ const PARTS: readonly Part[] = [
     name: 'postgres',
     package: 'pg',
     what: 'the store that replicas share',
-    cost: '--store postgres://… does not work; tasks are kept in a file, by one server',
+    cost: '--store postgres://… does not work; tasks are stored in a file, by one server',
   },
   {
     name: 'telemetry',
     package: '@opentelemetry/api',
     what: 'spans and metrics for a collector',
-    cost: 'nothing is sent to OpenTelemetry; the page and traces are there all the same',
+    cost: 'nothing is sent to OpenTelemetry; the page and traces still work',
   },
   {
     name: 'duckdb',
     package: '@duckdb/node-api',
     what: 'the engine of the text-to-sql sample',
-    cost: 'that sample does not answer; it is 70 MB, and nothing else needs it',
+    cost: 'that sample does not work; the package has 70 MB, and nothing else needs it',
   },
 ];
 
-/** Looked for where those look for it who use it: beside the package, or with its peers in a clone. */
+/** Looks for an optional package where its users resolve it: beside the package, or in peers/. */
 function part({ name, package: wanted, what, cost }: Part): Check {
   const found = ['', `peers/${name}/`].some((folder) => {
     try {
@@ -219,7 +219,7 @@ function part({ name, package: wanted, what, cost }: Part): Check {
 
 async function temporarySpace(): Promise<Check> {
   const folder = tmpdir();
-  const cost = 'a slow reader of a busy agent overflows there; without room the run fails';
+  const cost = 'messages for a slow reader are queued there; without space the run fails';
   try {
     const probe = await mkdtemp(join(folder, 'duolane-doctor-'));
     await rm(probe, { recursive: true });
@@ -230,7 +230,7 @@ async function temporarySpace(): Promise<Check> {
     return { name: 'temp', state: 'missing', what, cost, fix: 'free some space, or set TMPDIR' };
   } catch (error) {
     const what = `${folder} cannot be written: ${DuolaneError.from(error).message}`;
-    return { name: 'temp', state: 'missing', what, cost, fix: 'set TMPDIR to a folder of yours' };
+    return { name: 'temp', state: 'missing', what, cost, fix: 'set TMPDIR to a writable folder' };
   }
 }
 
@@ -239,13 +239,13 @@ function watchdog(): Check {
     return {
       name: 'watchdog',
       state: 'ok',
-      what: 'children end with this process, even by kill -9',
+      what: 'child processes end with this process, even after kill -9',
     };
   return {
     name: 'watchdog',
     state: 'optional',
-    what: 'there is no /bin/sh',
-    cost: 'after a kill -9 of the host, agent processes may be left behind',
-    fix: 'end them by hand, or run on a system with a shell',
+    what: '/bin/sh was not found',
+    cost: 'after a kill -9 of the host, agent processes may stay',
+    fix: 'end them yourself, or use a system with a shell',
   };
 }

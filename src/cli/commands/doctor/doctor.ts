@@ -17,18 +17,21 @@ export const doctor: Command = {
   usage: '[trace file or address] [options]',
   most: 1,
   options: {
-    message: { value: 'text', text: 'what is said to a running agent ("Hello")' },
+    message: { value: 'text', text: 'message that is sent to a running agent ("Hello")' },
     token: { value: 'bearer', text: 'sent to a running agent as its bearer token' },
     timeout: { value: 'seconds', text: 'how long a run of a running agent may take (60)' },
-    port: { value: 'number', text: 'whether this port is free' },
-    store: { value: 'file', text: 'whether tasks can be kept there (.duolane/tasks.sqlite)' },
+    port: { value: 'number', text: 'check whether this port is free' },
+    store: {
+      value: 'file',
+      text: 'check whether tasks can be stored in this file (.duolane/tasks.sqlite)',
+    },
     json: { text: 'print the findings as JSON' },
   },
   details: [
-    'Without a word: is everything here that the commands need?',
+    'Without an argument: checks whether everything is installed that the commands need.',
     'With a file: a trace of duolane wrap, entries of duolane demo --json, or an A2A stream as\n' +
-      'curl -N saves it. Every broken rule comes with its line, what happened and the fix.',
-    'With an address: the streaming contract against a running A2A server. The agent runs twice.',
+      'curl -N saves it. For every broken rule it prints the line, what happened and the fix.',
+    'With an address: checks the stream contract of a running A2A server. The agent runs twice.',
     'Exit code 1 if something required is missing or a rule is broken.',
   ],
   examples: [
@@ -54,19 +57,19 @@ async function installation({ flags, terminal }: CommandCall): Promise<number> {
 
 async function file({ flags, terminal }: CommandCall, path: string): Promise<number> {
   if (!isReadable(path)) {
-    throw new DuolaneError('not_found', `there is no file ${path}; an address begins with http://`);
+    throw new DuolaneError('not_found', `file "${path}" not found; an address starts with http://`);
   }
   const { out } = terminal;
   const verdict = await checkTrace(readTrace(createReadStream(path)));
   if (flags['json']) out.line(JSON.stringify({ file: path, ...verdict }));
   else {
     printFindings(out, path, verdict.findings);
-    out.line(`${path}: ${verdict.records} ${WORDS[verdict.kind]}, ${summary(verdict.findings)}`);
+    out.line(`${path}: ${verdict.records} ${KINDS[verdict.kind]}, ${summary(verdict.findings)}`);
   }
   return isBroken(verdict.findings) ? EXIT.failed : EXIT.ok;
 }
 
-const WORDS = { frames: 'frames', entries: 'entries of a log', stream: 'events of a stream' };
+const KINDS = { frames: 'frames', entries: 'entries of a log', stream: 'events of a stream' };
 
 async function server({ flags, terminal, signal }: CommandCall, url: string): Promise<number> {
   const { out } = terminal;

@@ -9,7 +9,7 @@ const MARK = {
   info: ['dim', 'i'],
 } as const satisfies Record<Severity, readonly [string, string]>;
 
-/** Findings as a person reads them: where, what, which rule, what to do. */
+/** Prints findings: the line, what happened, the rule, and the fix. */
 export function printFindings(out: TextOutput, file: string, findings: readonly Finding[]): void {
   for (const { rule, severity, line, what, fix } of findings) {
     const [colour, sign] = MARK[severity];
@@ -19,16 +19,19 @@ export function printFindings(out: TextOutput, file: string, findings: readonly 
   }
 }
 
+/** The number of findings of each severity as text. */
 export function summary(findings: readonly Finding[]): string {
   const count = (severity: Severity): number =>
     findings.filter((each) => each.severity === severity).length;
-  const words = [
+  const counts = [
     [count('error'), 'error'],
     [count('warning'), 'warning'],
     [count('info'), 'note'],
   ] as const;
-  const said = words.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}${n === 1 ? '' : 's'}`);
-  return said.length === 0 ? 'nothing is wrong' : said.join(', ');
+  const found = counts
+    .filter(([n]) => n > 0)
+    .map(([n, name]) => `${n} ${name}${n === 1 ? '' : 's'}`);
+  return found.length === 0 ? 'no problems found' : found.join(', ');
 }
 
 export const isBroken = (findings: readonly Finding[]): boolean =>
@@ -41,6 +44,6 @@ export function printChecks(out: TextOutput, checks: readonly Check[]): void {
     const [colour, sign] = STATE[state];
     out.line(`${out.style(colour, sign)} ${name.padEnd(11)} ${what}`);
     if (cost !== undefined) out.line(`              without it: ${cost}`);
-    if (fix !== undefined) out.line(`              to get it: ${fix}`);
+    if (fix !== undefined) out.line(`              fix: ${fix}`);
   }
 }

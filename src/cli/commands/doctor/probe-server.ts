@@ -1,7 +1,7 @@
 import { chooseInterface, type Interface } from '../../../a2a/client/choose-interface.ts';
 import { TaskFold, type A2AStreamEvent as A2AEvent } from '../../../a2a/index.ts';
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import { checkHeaders, checkStream, checkTiming, type Finding } from '../../../trace/index.ts';
 import { finding } from '../../../trace/rules.ts';
 import {
@@ -12,6 +12,7 @@ import {
 } from '../../../trace/a2a-events.ts';
 import { RawClient, type ReceivedStream } from './raw-client.ts';
 
+/** Options of `probe()`. */
 export interface ProbeOptions {
   readonly message: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -19,16 +20,17 @@ export interface ProbeOptions {
   readonly signal: AbortSignal;
 }
 
+/** The result of `probe()`. */
 export interface Probe {
   readonly findings: readonly Finding[];
-  /** What was measured, in words, in the order of the probe. */
+  /** The measurements as text, in the order of the probe. */
   readonly facts: readonly string[];
 }
 
 /**
- * Runs the contract against a server: reads its card, sends a message and reads the stream to its
- * end, reads the task, asks for one that does not exist, then sends a second message, cuts the
- * connection and comes back. So the agent runs twice.
+ * Checks a server against the stream contract: reads its card, sends a message and reads the stream
+ * to its end, reads the task, asks for an unknown task, then sends a second message, disconnects
+ * and reconnects. So the agent runs twice.
  */
 export async function probe(url: string, options: ProbeOptions): Promise<Probe> {
   const findings: Finding[] = [];
@@ -36,13 +38,13 @@ export async function probe(url: string, options: ProbeOptions): Promise<Probe> 
   const { card, found } = await readCard(url, options);
   findings.push(...found);
   if (!card) return { findings, facts };
-  const place = choose(card, url);
+  const target = choose(card, url);
   facts.push(
-    `the card of ${JSON.stringify(card['name'])} offers A2A ${place.version} at ${place.url}`,
+    `the card of ${JSON.stringify(card['name'])} offers A2A ${target.version} at ${target.url}`,
   );
-  const caller = new RawClient(place, options.headers);
-  const run = { caller, place, options, findings, facts };
-  await wholeRun(run);
+  const caller = new RawClient(target, options.headers);
+  const run = { caller, target, options, findings, facts };
+  await completeRun(run);
   await unknownTask(run);
   await cutRun(run);
   return { findings, facts };
@@ -50,7 +52,7 @@ export async function probe(url: string, options: ProbeOptions): Promise<Probe> 
 
 interface ProbeRun {
   readonly caller: RawClient;
-  readonly place: Interface;
+  readonly target: Interface;
   readonly options: ProbeOptions;
   readonly findings: Finding[];
   readonly facts: string[];
@@ -72,67 +74,69 @@ async function readCard(
           `${new URL(base).origin}/.well-known/agent-card.json`,
         ]),
       ];
-  const told: string[] = [];
+  const failed: string[] = [];
   for (const address of addresses) {
     const response = await fetch(address, {
       headers: { accept: 'application/json', 'a2a-version': '1.0', ...options.headers },
       signal: limit(options),
     }).catch((cause: unknown) => {
-      throw new DuolaneError('network', `${address} cannot be reached: is the server running?`, {
+      throw new DuolaneError('network', `cannot reach ${address}: is the server running?`, {
         cause,
       });
     });
-    // A body that is not JSON is no card, which is reported below.
+    // A body that is not JSON is not a card; this is reported below.
     const card: unknown = await response.json().catch(() => undefined);
     if (!response.ok || !isObject(card)) {
-      told.push(`${address} (${response.status})`);
+      failed.push(`${address} (${response.status})`);
       continue;
     }
-    const { streaming } = isObject(card['capabilities'])
-      ? card['capabilities']
-      : ({} as JsonObject);
+    const { streaming } = asObject(card['capabilities']);
     const found =
       streaming === true
         ? []
         : [finding('server-streaming', 0, 'capabilities.streaming is not true')];
     return { card, found };
   }
-  return { found: [finding('server-card', 0, `no agent card at ${told.join(', ')}`)] };
+  return { found: [finding('server-card', 0, `no agent card at ${failed.join(', ')}`)] };
 }
 
 function choose(card: JsonObject, url: string): Interface {
-  const place = chooseInterface(card, { binding: 'JSONRPC' });
-  const asked = new URL(url);
-  // The doctor has credentials in its headers: they go where the person pointed, nowhere else.
-  if (new URL(place.url).origin === asked.origin) return place;
+  const target = chooseInterface(card, { binding: 'JSONRPC' });
+  const given = new URL(url);
+  // The headers contain credentials, which must be sent only to the address that the user gave.
+  if (new URL(target.url).origin === given.origin) return target;
   throw new DuolaneError(
     'invalid',
-    `the card points to ${place.url}, another place than ${asked.origin}; give that address, or correct the card`,
+    `the card points to ${target.url}: expected ${given.origin}; check that address, or correct the card`,
   );
 }
 
-async function wholeRun({ caller, place, options, findings, facts }: ProbeRun): Promise<void> {
+async function completeRun({ caller, target, options, findings, facts }: ProbeRun): Promise<void> {
   const signal = limit(options);
-  const heard = await caller.listen('stream', caller.message(options.message), { signal });
-  const events = eventsOf(heard);
-  findings.push(...checkHeaders(heard.headers), ...judge(heard, { requestId: caller.lastId }));
-  const timed = heard.records.map(({ at }, i) => {
+  const received = await caller.listen('stream', caller.message(options.message), { signal });
+  const events = eventsOf(received);
+  findings.push(
+    ...checkHeaders(received.headers),
+    ...judge(received, { requestId: caller.lastId }),
+  );
+  const timed = received.records.map(({ at }, i) => {
     const event = events[i];
     const stamp = event && 'stamp' in event ? event.stamp : undefined;
     return { at, ...(stamp !== undefined && { stamp }) };
   });
-  findings.push(...checkTiming({ sentAt: heard.sentAt, silentMs: heard.silentMs, events: timed }));
-  facts.push(describe(heard));
+  const { sentAt, silentMs } = received;
+  findings.push(...checkTiming({ sentAt, silentMs, events: timed }));
+  facts.push(describe(received));
   const last = stateOf(events);
   const task = taskOf(events);
   if (task === undefined) return;
   const { result } = await caller.call('get', { id: task }, signal);
-  const stored = statusState(result, place.version);
+  const stored = statusState(result, target.version);
   if (last !== undefined && stored !== last)
     findings.push(
-      finding('server-get', 0, `the stream ended as ${last}, the task reads ${String(stored)}`),
+      finding('server-get', 0, `the stream ended as ${last}, but the task is ${String(stored)}`),
     );
-  else facts.push(`the task reads ${String(stored)} afterwards, as the stream said`);
+  else facts.push(`afterwards the task is ${String(stored)}, like the end of the stream`);
 }
 
 async function unknownTask({ caller, options, findings, facts }: ProbeRun): Promise<void> {
@@ -146,8 +150,8 @@ async function unknownTask({ caller, options, findings, facts }: ProbeRun): Prom
     );
 }
 
-/** Cuts the connection after the second event and comes back. */
-async function cutRun({ caller, place, options, findings, facts }: ProbeRun): Promise<void> {
+/** Disconnects after the second event and reconnects. */
+async function cutRun({ caller, target, options, findings, facts }: ProbeRun): Promise<void> {
   const signal = limit(options);
   const before = await caller.listen('stream', caller.message(options.message), {
     signal,
@@ -155,7 +159,7 @@ async function cutRun({ caller, place, options, findings, facts }: ProbeRun): Pr
   });
   const task = taskOf(eventsOf(before));
   if (task === undefined || isTerminal(stateOf(eventsOf(before)))) {
-    facts.push('the agent ends too fast to be cut off: resuming was not tried');
+    facts.push('the run ended before the disconnect: resuming was not tested');
     return;
   }
   const after = before.records.at(-1)?.id;
@@ -168,11 +172,11 @@ async function cutRun({ caller, place, options, findings, facts }: ProbeRun): Pr
     },
   );
   const { result } = await caller.call('get', { id: task }, signal);
-  const state = statusState(result, place.version);
+  const state = statusState(result, target.version);
   const refused = eventsOf(rest).every(({ kind }) => kind === 'unknown');
-  // A task that has ended meanwhile cannot be subscribed to in 1.0; it can be read.
+  // A2A 1.0 does not allow a subscription to a task that has ended meanwhile.
   if (refused && isTerminal(state)) {
-    facts.push(`cut off, the task had ended (${String(state)}) before the client was back`);
+    facts.push(`the task ended (${String(state)}) before the client reconnected`);
     return;
   }
   const end = stateOf(eventsOf(rest));
@@ -181,7 +185,7 @@ async function cutRun({ caller, place, options, findings, facts }: ProbeRun): Pr
       finding(
         'server-resubscribe',
         0,
-        `cut off and back, the stream gave ${refused ? firstWords(rest) : `the end ${String(end)}`}; the task is ${String(state)}`,
+        `after a reconnect the stream gave ${refused ? firstData(rest) : `the end ${String(end)}`}; the task is ${String(state)}`,
       ),
     );
     return;
@@ -194,16 +198,16 @@ async function cutRun({ caller, place, options, findings, facts }: ProbeRun): Pr
       finding(
         'server-resume-gap',
         0,
-        `the events ${twice.join(', ')} came again behind Last-Event-ID ${String(after)}`,
+        `the events ${twice.join(', ')} were sent again after Last-Event-ID ${String(after)}`,
       ),
     );
-  const missing = place.version === '1.0' && differs([before, rest], result);
+  const missing = target.version === '1.0' && differs([before, rest], result);
   if (missing) findings.push(finding('server-resume-gap', 0, missing));
-  const told = after === undefined ? 'without an event id' : `behind the event ${after}`;
-  facts.push(`cut off and back ${told}: ${rest.records.length} further events to the end`);
+  const position = after === undefined ? 'without an event id' : `after the event ${after}`;
+  facts.push(`reconnected ${position}: ${rest.records.length} further events to the end`);
 }
 
-/** Whether a client that put the two halves together has another text than the server. */
+/** Why the text of the two halves differs from the text of the task, if it does. */
 function differs(halves: readonly ReceivedStream[], task: unknown): string | undefined {
   const fold = new TaskFold();
   for (const { records } of halves) {
@@ -213,12 +217,12 @@ function differs(halves: readonly ReceivedStream[], task: unknown): string | und
   const stored = new TaskFold();
   stored.apply({ task } as A2AEvent);
   if (fold.text === stored.text) return undefined;
-  return `put together, the two halves have ${fold.text.length} characters, the task ${stored.text.length}`;
+  return `the two halves together have ${fold.text.length} characters, the task has ${stored.text.length}`;
 }
 
-function judge(heard: ReceivedStream, options: Parameters<typeof checkStream>[0]): Finding[] {
+function judge(received: ReceivedStream, options: Parameters<typeof checkStream>[0]): Finding[] {
   const checker = checkStream(options);
-  const found = heard.records.flatMap((record, at) => [...checker.see(record, at + 1)]);
+  const found = received.records.flatMap((record, at) => [...checker.see(record, at + 1)]);
   return [...found, ...checker.end()];
 }
 
@@ -256,5 +260,5 @@ function statusState(task: unknown, version: Interface['version']): string | und
   return readState(version, isObject(status) ? status['state'] : undefined);
 }
 
-const firstWords = ({ records }: ReceivedStream): string =>
+const firstData = ({ records }: ReceivedStream): string =>
   records[0]?.data.slice(0, 200) ?? 'nothing';

@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { InvalidLine, SseDecoder } from '../../../wire/index.ts';
 import type { StreamRecord } from '../../../trace/index.ts';
 
-/** What came back on one stream, as it came. */
+/** The events of one stream, unchanged. */
 export interface ReceivedStream {
   readonly headers: Headers;
   readonly sentAt: number;
@@ -20,16 +20,16 @@ const METHODS = {
 } as const;
 
 /**
- * Talks to a server on the wire itself: our client would mend what the doctor looks for. Requests
- * have the ids 1, 2, …
+ * Sends raw requests to a server: our client would repair the faults that the doctor looks for.
+ * Requests have the ids 1, 2, …
  */
 export class RawClient {
-  readonly #place: Interface;
+  readonly #target: Interface;
   readonly #headers: Readonly<Record<string, string>>;
   #ids = 0;
 
-  constructor(place: Interface, headers: Readonly<Record<string, string>>) {
-    this.#place = place;
+  constructor(target: Interface, headers: Readonly<Record<string, string>>) {
+    this.#target = target;
     this.#headers = headers;
   }
 
@@ -38,13 +38,13 @@ export class RawClient {
   }
 
   message(text: string): JsonObject {
-    const parts = this.#place.version === '1.0' ? [{ text }] : [{ kind: 'text', text }];
-    const role = this.#place.version === '1.0' ? 'ROLE_USER' : 'user';
-    const kind = this.#place.version === '1.0' ? {} : { kind: 'message' };
+    const parts = this.#target.version === '1.0' ? [{ text }] : [{ kind: 'text', text }];
+    const role = this.#target.version === '1.0' ? 'ROLE_USER' : 'user';
+    const kind = this.#target.version === '1.0' ? {} : { kind: 'message' };
     return { message: { ...kind, messageId: randomUUID(), role, parts } };
   }
 
-  /** The answer to a plain call. */
+  /** The response to a unary request. */
   async call(operation: 'get', params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
     const response = await this.#post(operation, params, {}, signal);
     // A body that is not JSON is reported as an empty response.
@@ -59,18 +59,18 @@ export class RawClient {
     options: { readonly signal: AbortSignal; readonly limit?: number; readonly after?: string },
   ): Promise<ReceivedStream> {
     const { signal, limit = Infinity, after } = options;
-    const leave = new AbortController();
+    const disconnect = new AbortController();
     const headers: Record<string, string> = after === undefined ? {} : { 'last-event-id': after };
     const sentAt = Date.now();
     const response = await this.#post(
       operation,
       params,
       headers,
-      AbortSignal.any([signal, leave.signal]),
+      AbortSignal.any([signal, disconnect.signal]),
     );
     const records: (StreamRecord & { readonly at: number })[] = [];
     let silentMs = 0;
-    let heardAt = sentAt;
+    let receivedAt = sentAt;
     if (!/^text\/event-stream/i.test(response.headers.get('content-type') ?? '')) {
       records.push({ data: await response.text(), at: Date.now() });
       return { headers: response.headers, sentAt, records, silentMs };
@@ -80,11 +80,11 @@ export class RawClient {
     try {
       for await (const chunk of response.body ?? []) {
         const at = Date.now();
-        silentMs = Math.max(silentMs, at - heardAt);
-        heardAt = at;
+        silentMs = Math.max(silentMs, at - receivedAt);
+        receivedAt = at;
         for (const event of decoder.decode(chunk)) {
           if (event instanceof InvalidLine) continue;
-          // The id stays in force until the next one: only a new one is this event's own.
+          // An event without an id inherits the last one, so only a new id belongs to this event.
           const own = event.lastEventId !== id;
           id = event.lastEventId;
           records.push({ data: event.data, at, ...(own && { id }) });
@@ -92,10 +92,10 @@ export class RawClient {
         if (records.length >= limit) break;
       }
     } catch (cause) {
-      // A connection that broke is a stream that closed: the rules say what is missing.
+      // A broken connection counts as a closed stream; the rules report what is missing.
       if (signal.aborted) throw tooLong(signal, cause);
     } finally {
-      leave.abort();
+      disconnect.abort();
     }
     return { headers: response.headers, sentAt, records: records.slice(0, limit), silentMs };
   }
@@ -106,7 +106,7 @@ export class RawClient {
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<Response> {
-    const { url, version } = this.#place;
+    const { url, version } = this.#target;
     this.#ids += 1;
     try {
       return await fetch(url, {
@@ -128,7 +128,7 @@ export class RawClient {
       });
     } catch (cause) {
       if (signal.aborted) throw tooLong(signal, cause);
-      throw new DuolaneError('network', `${url} cannot be reached`, { cause });
+      throw new DuolaneError('network', `cannot reach ${url}`, { cause });
     }
   }
 }
@@ -136,6 +136,6 @@ export class RawClient {
 const tooLong = ({ reason }: AbortSignal, cause: unknown): DuolaneError =>
   reason instanceof DuolaneError
     ? reason
-    : new DuolaneError('timeout', 'the server took too long; give it more with --timeout', {
+    : new DuolaneError('timeout', 'the run exceeds --timeout; increase it to wait longer', {
         cause,
       });

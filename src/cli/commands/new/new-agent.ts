@@ -10,19 +10,26 @@ const ROOT = fileURLToPath(new URL('../../../../', import.meta.url)).replace(/[\
 export const newAgent: Command = {
   usage: '<folder> [options]',
   most: 1,
-  options: { json: { text: 'print what was made as JSON' } },
+  options: { json: { text: 'print the folder and its files as JSON' } },
   details: [
-    'Makes a small agent with one tool and one test. npm test in it is green, offline: the package\n' +
+    'Creates a small agent with one tool and one test. npm test passes in it, offline: the package\n' +
       'that runs this command is linked there, so nothing has to be installed.',
   ],
   examples: ['duolane new my-agent && cd my-agent && npm test'],
   async run({ args, flags, terminal }) {
     const [given] = args;
-    if (given === undefined) throw new DuolaneError('invalid', 'where? duolane new my-agent');
+    if (given === undefined)
+      throw new DuolaneError(
+        'invalid',
+        'missing argument <folder>: expected a new folder, e.g. duolane new my-agent',
+      );
     const folder = resolve(given);
     const name = basename(folder).toLowerCase();
     if (!/^[a-z0-9][\w.-]*$/.test(name)) {
-      throw new DuolaneError('invalid', `${name} cannot be the name of a package; try my-agent`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid package name "${name}": expected letters, digits, "-", "_" or ".", e.g. my-agent`,
+      );
     }
     await mustBeEmpty(folder, given);
     const files = template(name, ROOT);
@@ -45,16 +52,18 @@ export const newAgent: Command = {
 async function mustBeEmpty(folder: string, given: string): Promise<void> {
   const there = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
-    throw new DuolaneError('invalid', `${given} is no folder that can be used (${error.code})`, {
+    throw new DuolaneError('invalid', `cannot use ${given} (${error.code}): expected a folder`, {
       cause: error,
     });
   });
   if (there.length > 0) {
-    throw new DuolaneError('invalid', `${given} is not empty; give a folder that is new`);
+    throw new DuolaneError('invalid', `${given} is not empty; choose a new folder`);
   }
 }
 
-/** `npx duolane` in the folder is this command; where links need rights, `npm install` does it. */
+/**
+ * Links `npx duolane` in the folder to this command. If links need rights, `npm install` does it.
+ */
 async function linkCommand(folder: string): Promise<void> {
   const bin = join(folder, 'node_modules', '.bin');
   await mkdir(bin);
@@ -63,7 +72,7 @@ async function linkCommand(folder: string): Promise<void> {
     await symlink(command, join(bin, 'duolane'));
     await chmod(command, 0o755); // as npm does when it installs
   } catch {
-    // The link is a convenience; without it the project runs all the same.
+    // The link is optional: the project also runs without it.
     return;
   }
 }

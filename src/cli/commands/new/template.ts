@@ -1,4 +1,4 @@
-/** The files of a new agent, by name. `root` is where the running package lies. */
+/** The files of a new agent, by name. `root` is the folder of the running package. */
 export const template = (name: string, root: string): Readonly<Record<string, string>> => ({
   'package.json': `${JSON.stringify(
     {
@@ -20,7 +20,7 @@ export const template = (name: string, root: string): Readonly<Record<string, st
 });
 
 const AGENT = `// An agent with one tool. The default export is the agent; \`duolane serve agent.js\` puts it on the
-// network with a page to watch it, \`duolane chat agent.js\` lets you talk to it here.
+// network with a page to watch it, \`duolane chat agent.js\` starts a chat in the terminal.
 import { createSdkMcpServer, tool } from 'duolane';
 import { cli } from 'duolane/adapters';
 
@@ -32,14 +32,14 @@ const schema = {
 
 export const time = tool(
   'time',
-  'What time it is in a place',
+  'Returns the time in a time zone',
   schema,
   ({ zone }) => \`It is \${new Date().toLocaleTimeString('en-GB', { timeZone: zone })} in \${zone}.\`,
   { annotations: { readOnlyHint: true } },
 );
 
 export default cli({
-  // A script plays the model, so this runs offline. For a real one, set DUOLANE_MODEL to
+  // A script replaces the model, so this runs offline. For a real one, set DUOLANE_MODEL to
   // anthropic:<model> or openai:<model>@<address>.
   model: process.env.DUOLANE_MODEL ?? \`script:\${import.meta.dirname}/script.json\`,
   mcpServers: { clock: createSdkMcpServer({ name: 'clock', tools: [time] }) },
@@ -71,7 +71,7 @@ import { test } from 'node:test';
 import { createRunner, memoryLog } from 'duolane/task';
 import clock from './agent.js';
 
-test('it looks at the clock and says what it saw', async () => {
+test('the agent calls the tool and returns its result', async () => {
   process.env.CLAUDE_CONFIG_DIR = await mkdtemp(join(tmpdir(), 'clock-')); // where sessions are kept
   await using(memoryLog(), async (log) => {
     await using(createRunner({ log, agents: { clock } }), async (runner) => {
@@ -88,7 +88,7 @@ test('it looks at the clock and says what it saw', async () => {
   });
 });
 
-/** Closes what was opened, whatever happens; \`await using\` says it shorter from Node 24 on. */
+/** Closes the resource also after an error; from Node 24 on, use \`await using\` instead. */
 async function using(resource, run) {
   try {
     await run(resource);
@@ -101,10 +101,10 @@ async function using(resource, run) {
 const readme = (name: string): string => `# ${name}
 
 \`\`\`sh
-npm test                     # green, offline
-npx duolane chat agent.js    # talk to it
+npm test                     # passes, offline
+npx duolane chat agent.js    # chat with it
 npx duolane serve agent.js --open
 \`\`\`
 
-\`agent.js\` is the agent, \`script.json\` plays its model until you give it a real one.
+\`agent.js\` is the agent; \`script.json\` replaces the model until you set a real one.
 `;

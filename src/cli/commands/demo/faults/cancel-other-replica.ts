@@ -14,10 +14,10 @@ const STEP_MS = 30;
 export const cancelOtherReplica: Fault = {
   title: 'A cancel reaches another replica than the one that runs the task',
   rule: 'A cancel reaches the run, wherever it is',
-  naive: 'Each replica has a Map of what it runs; cancel looks there.',
-  ours: 'A cancel is an entry in the log that all replicas share; the one that runs the task hears it.',
+  naive: 'Each replica has a Map of its runs; cancel searches there.',
+  ours: 'A cancel is an entry in the shared log; the replica that runs the task is notified.',
   async runNaive(signal) {
-    const story = new FaultReport();
+    const report = new FaultReport();
     let steps = 0;
     let ended: () => void = () => {};
     const isEnded = new Promise<void>((resolve) => (ended = resolve));
@@ -42,15 +42,15 @@ export const cancelOtherReplica: Fault = {
     await using a = await naiveServer(replica());
     await using b = await naiveServer(replica());
     await fetch(`${a.url}/start/task-1`, { signal });
-    story.tell('replica A runs the task');
+    report.add('replica A runs the task');
     await sleep(3 * STEP_MS);
     const { status } = await fetch(`${b.url}/cancel/task-1`, { signal });
-    story.tell(`cancel at replica B: ${status}`);
+    report.add(`cancel at replica B: ${status}`);
     await isEnded;
-    return verdict(story, steps);
+    return verdict(report, steps);
   },
   async runOurs(signal) {
-    const story = new FaultReport();
+    const report = new FaultReport();
     let steps = 0;
     const agent: Agent = async function* (_turn, ctx) {
       yield { type: 'status', message: 'working' };
@@ -64,27 +64,27 @@ export const cancelOtherReplica: Fault = {
     let canceled: Promise<unknown> | undefined;
     for await (const event of stream) {
       if (canceled || !('statusUpdate' in event)) continue;
-      story.tell('replica A runs the task; A and B share a log');
+      report.add('replica A runs the task; A and B share a log');
       await sleep(3 * STEP_MS);
       canceled = atB.cancel(stream.taskId ?? '');
-      story.tell('cancel at replica B');
+      report.add('cancel at replica B');
     }
     await canceled;
-    story.tell(`the stream at A ends as ${String(stream.status?.state)}`);
-    return verdict(story, steps);
+    report.add(`the stream at A ends as ${String(stream.status?.state)}`);
+    return verdict(report, steps);
   },
 };
 
 async function work(signal: AbortSignal, onStep: () => void): Promise<void> {
   for (let step = 0; step < STEPS && !signal.aborted; step++) {
-    // An abort ends the wait; the loop looks at the signal.
+    // An abort ends the wait, and the loop checks the signal.
     await sleep(STEP_MS, signal).catch(() => {});
     onStep();
   }
 }
 
-function verdict(story: FaultReport, steps: number): ReturnType<FaultReport['end']> {
-  story.tell(`the agent did ${steps} of ${STEPS} steps`);
-  const held = steps < STEPS;
-  return story.end(held, held ? 'it stopped' : 'it went on to the end, at your cost');
+function verdict(report: FaultReport, steps: number): ReturnType<FaultReport['end']> {
+  report.add(`the agent did ${steps} of ${STEPS} steps`);
+  const kept = steps < STEPS;
+  return report.end(kept, kept ? 'it stopped' : 'it ran to the end, at your cost');
 }

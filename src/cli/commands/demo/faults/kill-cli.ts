@@ -9,59 +9,59 @@ const SCRIPT = [{ text: 'Drink a lot, rest, and see a doctor after three days.',
 const PIECES = 4;
 
 export const killCli: Fault = {
-  title: 'The CLI is killed in mid-sentence, and half an answer looks like a whole one',
+  title: 'The CLI is killed during its response, and half a response looks complete',
   rule: 'Every turn ends with a result',
   doctor: 'turn-without-result',
-  naive: 'Read lines until there are none; what has come is the answer.',
-  ours: 'A turn without its result is an error that says how the process ended, with its stderr and last frames.',
+  naive: 'Read lines until the end; the text so far is the response.',
+  ours: 'A turn without a result is an error that reports how the process exited, its stderr and last frames.',
   async runNaive() {
-    const story = new FaultReport();
-    await using world = await FaultSetup.open({ script: SCRIPT });
-    await using host = new NaiveHost(world);
+    const report = new FaultReport();
+    await using setup = await FaultSetup.open({ script: SCRIPT });
+    await using host = new NaiveHost(setup);
     host.prompt('What helps against fever?');
     let answer = '';
     let pieces = 0;
     let result = false;
     for await (const line of host.lines()) {
-      // The CLI may be gone already: killing it is what this fault shows.
+      // The CLI may have exited already, since this fault kills it.
       if (line['type'] === 'control_request') await host.answer(line).catch(() => {});
       const delta = deltaOf(line);
       answer += delta ?? '';
-      if (delta !== undefined && ++pieces === PIECES) kill(host.cli, story);
+      if (delta !== undefined && ++pieces === PIECES) kill(host.cli, report);
       result ||= line['type'] === 'result';
     }
-    story.tell(`the loop has ended, no error; answer: ${answer}`);
-    return story.end(
+    report.add(`the loop has ended, no error; response: ${answer}`);
+    return report.end(
       result,
-      result ? 'the answer is whole' : 'half an answer is taken for all of it',
+      result ? 'the response is complete' : 'half a response is taken as complete',
     );
   },
   async runOurs() {
-    const story = new FaultReport();
-    await using world = await FaultSetup.open({ script: SCRIPT });
+    const report = new FaultReport();
+    await using setup = await FaultSetup.open({ script: SCRIPT });
     let cli: ProcessTransport | undefined;
     const transport = (launch: Parameters<typeof spawnProcess>[0]): ProcessTransport =>
       (cli = spawnProcess(launch));
-    await using session = await openSession({ ...world.options(), transport });
+    await using session = await openSession({ ...setup.options(), transport });
     await session.send('What helps against fever?');
     let pieces = 0;
     try {
       for await (const message of session.response())
-        if (deltaOf(message) !== undefined && ++pieces === PIECES && cli) kill(cli, story);
+        if (deltaOf(message) !== undefined && ++pieces === PIECES && cli) kill(cli, report);
     } catch (reason) {
       const { code, message } = DuolaneError.from(reason);
-      story.tell(`${code}: ${message.split('\n')[0]}`);
-      return story.end(
+      report.add(`${code}: ${message.split('\n')[0]}`);
+      return report.end(
         code === 'peer_exited',
-        'the caller knows that the answer is not whole, and why',
+        'the caller knows that the response is incomplete, and why',
       );
     }
-    return story.end(false, 'no error was raised');
+    return report.end(false, 'no error was raised');
   },
 };
 
-function kill(cli: ProcessTransport, story: FaultReport): void {
+function kill(cli: ProcessTransport, report: FaultReport): void {
   if (cli.pid === undefined) return;
-  story.tell('kill -9 of the CLI');
+  report.add('kill -9 of the CLI');
   process.kill(cli.pid, 'SIGKILL');
 }

@@ -7,63 +7,63 @@ import { ONE_CALL, FaultSetup } from '../fault-setup.ts';
 const TOOL_MS = 400;
 
 export const lateWrite: Fault = {
-  title: 'The session is closed while a tool works, and its answer is written to nobody',
-  rule: 'Every answer reaches the CLI, or is dropped because the CLI has gone by our own will',
+  title: 'The session is closed while a tool runs, and its result is written to a closed pipe',
+  rule: 'Every result reaches the CLI, or is dropped because the host closed the session',
   doctor: 'tool-answer-lost',
-  naive: 'Close the session when the person leaves. The handler does not know, and writes.',
-  ours: 'Closing aborts the handler through its signal and waits for it; a late answer is dropped in words, never thrown.',
+  naive: 'Close the session when the user exits. The handler is not notified, and writes.',
+  ours: 'Closing aborts the signal of the handler and waits for it; a late result is dropped and logged, never thrown.',
   async runNaive() {
-    const story = new FaultReport();
-    await using world = await FaultSetup.open({ script: ONE_CALL, toolMs: TOOL_MS });
-    const host = new NaiveHost(world);
+    const report = new FaultReport();
+    await using setup = await FaultSetup.open({ script: ONE_CALL, toolMs: TOOL_MS });
+    const host = new NaiveHost(setup);
     let failure: Error | undefined;
     let handler: Promise<void> | undefined;
     host.prompt('What helps against fever?');
     for await (const line of host.lines()) {
       if (line['type'] !== 'control_request') continue;
-      // Not awaited: calls must not wait for each other. So nobody hears that it fails.
+      // Not awaited, since calls must not wait for each other. So its failure is not handled.
       const answered = host.answer(line).catch((error: Error) => (failure = error));
       if (!JSON.stringify(line).includes('"tools/call"')) continue;
-      story.tell(`the tool is called; it needs ${TOOL_MS} ms`);
+      report.add(`the tool is called; it needs ${TOOL_MS} ms`);
       handler = answered.then(() => {});
       break;
     }
-    story.tell('the person leaves: the session is closed');
+    report.add('the person leaves: the session is closed');
     await host[Symbol.asyncDispose]();
     await handler;
-    story.tell(
-      failure ? `the handler is done and writes: ${failure.message}` : 'the answer was written',
+    report.add(
+      failure ? `the handler is done and writes: ${failure.message}` : 'the result was written',
     );
-    return story.end(
+    return report.end(
       failure === undefined,
-      failure ? 'an error in a promise that nobody holds: it ends the process' : 'nothing happened',
+      failure ? 'an unhandled rejection, which ends the process' : 'nothing happened',
     );
   },
   async runOurs() {
-    const story = new FaultReport();
+    const report = new FaultReport();
     let aborted = false;
     let called: () => void = () => {};
     const isCalled = new Promise<void>((resolve) => (called = resolve));
-    await using world = await FaultSetup.open({
+    await using setup = await FaultSetup.open({
       script: ONE_CALL,
       toolMs: TOOL_MS,
       onTool: (what) => {
-        story.tell(`the tool is ${what}`);
+        report.add(`the tool is ${what}`);
         if (what === 'called') called();
         if (what === 'aborted') aborted = true;
       },
     });
-    const session = await openSession(world.options());
+    const session = await openSession(setup.options());
     await session.send('What helps against fever?');
     await isCalled;
     await sleep(20);
-    story.tell(`holding: ${session.holding.join(', ')}`);
-    story.tell('the person leaves: the session is closed');
+    report.add(`holding: ${session.holding.join(', ')}`);
+    report.add('the person leaves: the session is closed');
     await session[Symbol.asyncDispose]();
-    story.tell('closed; nothing was thrown');
-    return story.end(
+    report.add('closed; nothing was thrown');
+    return report.end(
       aborted,
-      aborted ? 'the handler was told, and nothing failed' : 'the handler was not told',
+      aborted ? 'the handler was aborted, and nothing failed' : 'the handler was not aborted',
     );
   },
 };

@@ -9,18 +9,18 @@ import { events, naiveServer } from '../naive-server.ts';
 
 const COUNT = 30;
 const PACE_MS = 20;
-/** After how many pieces the connection is cut, and for how long. */
+/** After how many events the connection is cut, and for how long. */
 const CUT_AFTER = 8;
 const AWAY_MS = 150;
 
 export const lostEvent: Fault = {
-  title: 'The connection is cut for a moment, and what happened meanwhile is lost',
-  rule: 'Who comes back with Last-Event-ID gets what came after it, once',
+  title: 'The connection is cut for a moment, and the events of that time are lost',
+  rule: 'A client that reconnects with Last-Event-ID gets each later event once',
   doctor: 'server-resume-gap',
-  naive: 'An event emitter per task: whoever is connected gets the event.',
-  ours: 'Events are numbered in the log before anybody sees them; a client comes back behind its last one.',
+  naive: 'An event emitter per task: connected clients get the event.',
+  ours: 'Events are numbered in the log before they are sent; a client resumes after its last one.',
   async runNaive(signal) {
-    const story = new FaultReport();
+    const report = new FaultReport();
     const task = new EventEmitter();
     await using server = await naiveServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -43,14 +43,14 @@ export const lostEvent: Fault = {
       seen.push(Number(data));
       if (seen.length === CUT_AFTER) break;
     }
-    story.tell(`cut off after ${seen.length} events`);
+    report.add(`cut off after ${seen.length} events`);
     await sleep(AWAY_MS);
     for await (const data of events(server.url, {}, signal)) seen.push(Number(data));
     await run;
-    return verdict(story, new Set(seen).size);
+    return verdict(report, new Set(seen).size);
   },
   async runOurs(signal) {
-    const story = new FaultReport();
+    const report = new FaultReport();
     await using log = memoryLog();
     await using server = await serve(counting, { log, page: false });
     const client = await connectA2A(server.url, { signal });
@@ -60,18 +60,18 @@ export const lostEvent: Fault = {
       if ('artifactUpdate' in event) pieces += 1;
       if (pieces === CUT_AFTER) break;
     }
-    story.tell(`cut off after ${pieces} pieces, at the id ${String(first.lastEventId)}`);
+    report.add(`cut off after ${pieces} pieces, at the id ${String(first.lastEventId)}`);
     await sleep(AWAY_MS);
     const { taskId = '', lastEventId = '' } = first;
     const rest = client.resume(taskId, { after: lastEventId });
     for await (const event of rest) if ('artifactUpdate' in event) pieces += 1;
-    story.tell(`came back behind it: ${pieces} pieces in all`);
+    report.add(`resumed after it: ${pieces} pieces in all`);
     const task = await client.get(taskId);
     const words = (task.artifacts ?? []).flatMap(({ parts }) => parts.map(({ text = '' }) => text));
     const joined = `${first.text}${rest.text}`;
     const got = new Set(joined.split(' ').filter((word) => word !== ''));
-    if (joined !== words.join('')) story.tell('the two halves are not what the server has');
-    return verdict(story, got.size);
+    if (joined !== words.join('')) report.add('the two halves differ from the text of the server');
+    return verdict(report, got.size);
   },
 };
 
@@ -82,10 +82,7 @@ async function* counting(): AsyncGenerator<AgentEvent, void, undefined> {
   }
 }
 
-function verdict(story: FaultReport, got: number): ReturnType<FaultReport['end']> {
-  story.tell(`${got} of ${COUNT} events arrived`);
-  return story.end(
-    got === COUNT,
-    got === COUNT ? 'no gap' : `${COUNT - got} events are gone for good`,
-  );
+function verdict(report: FaultReport, got: number): ReturnType<FaultReport['end']> {
+  report.add(`${got} of ${COUNT} events arrived`);
+  return report.end(got === COUNT, got === COUNT ? 'no gap' : `${COUNT - got} events are lost`);
 }

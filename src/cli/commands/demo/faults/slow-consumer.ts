@@ -14,54 +14,61 @@ const MESSAGE_MS = 15;
 const PROMPT_MS = 500;
 
 export const slowConsumer: Fault = {
-  title: 'A consumer that is slow holds up the tool calls behind its messages',
-  rule: 'Nothing on one lane waits for the other',
+  title: 'A slow consumer delays the tool calls that come after its messages',
+  rule: 'Neither lane waits for the other',
   naive: 'One loop reads the pipe: show a message, answer a request, next line.',
-  ours: 'A control frame is dispatched when it is parsed. Messages wait in a queue that spills to disk.',
+  ours: 'A control frame is dispatched when it is parsed. Messages wait in a queue that overflows to disk.',
   async runNaive() {
-    const story = new FaultReport();
+    const report = new FaultReport();
     let asked = 0;
-    await using world = await FaultSetup.open({ script: SCRIPT, onTool: () => (asked = story.ms) });
-    await using host = new NaiveHost(world);
-    host.prompt('Tell me a lot, then look it up.');
+    await using setup = await FaultSetup.open({
+      script: SCRIPT,
+      onTool: () => (asked = report.ms),
+    });
+    await using host = new NaiveHost(setup);
+    host.prompt('Write a long text, then look it up.');
     let first = 0;
     for await (const line of host.lines()) {
       if (line['type'] === 'control_request') await host.answer(line);
       else {
-        if (line['type'] === 'stream_event') first ||= story.ms;
+        if (line['type'] === 'stream_event') first ||= report.ms;
         await sleep(MESSAGE_MS);
       }
       if (asked > 0) break;
     }
-    return verdict(story, first, asked);
+    return verdict(report, first, asked);
   },
   async runOurs() {
-    const story = new FaultReport();
+    const report = new FaultReport();
     let asked = 0;
-    await using world = await FaultSetup.open({
+    await using setup = await FaultSetup.open({
       script: SCRIPT,
       onTool: (what) => {
-        if (what === 'called') asked = story.ms;
+        if (what === 'called') asked = report.ms;
       },
     });
-    await using session = await openSession(world.options());
-    await session.send('Tell me a lot, then look it up.');
+    await using session = await openSession(setup.options());
+    await session.send('Write a long text, then look it up.');
     let first = 0;
     for await (const message of session.response()) {
-      if (message['type'] === 'stream_event') first ||= story.ms;
+      if (message['type'] === 'stream_event') first ||= report.ms;
       await sleep(MESSAGE_MS);
     }
-    return verdict(story, first, asked);
+    return verdict(report, first, asked);
   },
 };
 
-function verdict(story: FaultReport, first: number, asked: number): ReturnType<FaultReport['end']> {
+function verdict(
+  report: FaultReport,
+  first: number,
+  asked: number,
+): ReturnType<FaultReport['end']> {
   const waitedMs = asked - first;
-  story.tell(`the consumer takes ${MESSAGE_MS} ms for each message`);
-  story.tell(`the tool was called ${waitedMs} ms after the first piece of text`);
-  const held = waitedMs < PROMPT_MS;
-  return story.end(
-    held,
-    held ? 'the call did not wait for the reader' : 'the call waited behind the messages',
+  report.add(`the consumer takes ${MESSAGE_MS} ms for each message`);
+  report.add(`the tool was called ${waitedMs} ms after the first text`);
+  const kept = waitedMs < PROMPT_MS;
+  return report.end(
+    kept,
+    kept ? 'the call did not wait for the reader' : 'the call waited for the messages before it',
   );
 }

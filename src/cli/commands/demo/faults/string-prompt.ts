@@ -4,56 +4,56 @@ import { NaiveHost } from '../naive-host.ts';
 import { judge, ONE_CALL, FaultSetup } from '../fault-setup.ts';
 
 export const stringPrompt: Fault = {
-  title: 'A string prompt closes stdin, and tool answers have nowhere to go',
-  rule: 'Stdin stays open while the CLI may still ask',
+  title: 'A string prompt closes stdin, and tool results cannot be sent',
+  rule: 'Stdin stays open while the CLI may still send requests',
   doctor: 'input-closed-early',
-  naive: 'The prompt is a string: write it, close stdin, read the answer.',
+  naive: 'The prompt is a string: write it, close stdin, read the response.',
   ours: 'A string is wrapped into a stream. Stdin closes when the run is idle, never before.',
   async runNaive() {
-    const story = new FaultReport();
-    await using world = await FaultSetup.open({
+    const report = new FaultReport();
+    await using setup = await FaultSetup.open({
       script: ONE_CALL,
-      onTool: () => story.tell('the tool runs'),
+      onTool: () => report.add('the tool runs'),
     });
-    await using host = new NaiveHost(world);
+    await using host = new NaiveHost(setup);
     host.prompt('What helps against fever?');
     host.endInput();
-    story.tell('prompt written, stdin closed');
+    report.add('prompt written, stdin closed');
     let answer = '';
     for await (const line of host.lines()) {
       if (line['type'] === 'control_request') {
-        story.tell('the CLI asks the host for its tools');
-        // There is nobody left to tell: the write fails, and the loop goes on.
-        await host.answer(line).catch(() => story.tell('the answer cannot be written'));
+        report.add('the CLI requests the tools of the host');
+        // Stdin is closed: the write fails, and the loop continues.
+        await host.answer(line).catch(() => report.add('the response cannot be written'));
       }
       if (line['type'] === 'result') answer = String(line['result']);
     }
     const { code } = await host.cli.exited;
-    story.tell(`exit code ${String(code)}, no error; answer: ${answer.slice(0, 90)}`);
+    report.add(`exit code ${String(code)}, no error; response: ${answer.slice(0, 90)}`);
     for (const { rule, line, what } of judge(host.frames))
-      story.tell(`doctor: line ${line} ${rule}: ${what}`);
-    const held = answer.includes('drink, rest');
-    return story.end(
-      held,
-      held ? 'the tool was used' : 'the tool was never used, and nothing failed',
+      report.add(`doctor: line ${line} ${rule}: ${what}`);
+    const kept = answer.includes('drink, rest');
+    return report.end(
+      kept,
+      kept ? 'the tool was used' : 'the tool was never used, and nothing failed',
     );
   },
   async runOurs() {
-    const story = new FaultReport();
-    await using world = await FaultSetup.open({
+    const report = new FaultReport();
+    await using setup = await FaultSetup.open({
       script: ONE_CALL,
-      onTool: (what) => story.tell(`the tool is ${what}`),
+      onTool: (what) => report.add(`the tool is ${what}`),
     });
     let answer = '';
-    story.tell('query({ prompt: "…" }), the same string');
+    report.add('query({ prompt: "…" }), the same string');
     for await (const message of query({
       prompt: 'What helps against fever?',
-      options: world.options(),
+      options: setup.options(),
     })) {
       if (message.type === 'result' && message.subtype === 'success') answer = message.result;
     }
-    story.tell(`answer: ${answer}`);
-    const held = answer.includes('drink, rest');
-    return story.end(held, held ? 'the answer of the tool is in it' : 'the tool was not used');
+    report.add(`response: ${answer}`);
+    const kept = answer.includes('drink, rest');
+    return report.end(kept, kept ? 'it contains the result of the tool' : 'the tool was not used');
   },
 };
