@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Frame } from 'duolane/event';
-import type { Launch, SDKMessage } from 'duolane/host';
+import type { SDKMessage, SessionOptions } from 'duolane/host';
 import type { ToolRegistry } from 'duolane/mcp';
 import { spawnProcess, type Transport } from 'duolane/process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -29,6 +29,8 @@ afterAll(async () => {
   await guidelines[Symbol.asyncDispose]();
   rmSync(home, { recursive: true });
 });
+
+type Launch = Parameters<NonNullable<SessionOptions['transport']>>[0];
 
 interface Recorded {
   readonly briefing: PatientBriefing;

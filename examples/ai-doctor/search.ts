@@ -1,4 +1,4 @@
-import { createSdkMcpServer, tool, type SdkServerConfig } from 'duolane/host';
+import { createSdkMcpServer, tool, type McpSdkServerConfigWithInstance } from 'duolane/host';
 import { z } from 'zod';
 import type { Guidelines } from './retrieval/guidelines.ts';
 import { SEARCH_TOOL } from './names.ts';
@@ -7,7 +7,9 @@ import { formatSources } from './sources.ts';
 const RESULTS = 6;
 
 /** The in-process server `briefing`: its one tool embeds the query, searches and gives the passages as XML. */
-export function briefingServer(guidelines: Guidelines | Promise<Guidelines>): SdkServerConfig {
+export function briefingServer(
+  guidelines: Guidelines | Promise<Guidelines>,
+): McpSdkServerConfigWithInstance {
   const search = tool(
     SEARCH_TOOL,
     'Searches the clinical guidelines. One subject per call, in a few words, such as "metformin renal dosing eGFR 45". Returns the best passages as <source id title section>; cite them by id.',

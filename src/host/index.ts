@@ -111,12 +111,7 @@ export { asStream, type HostMessage, type HostMessageSubtype } from './frames/ho
 export { openSession } from './session/open-session.ts';
 export type {
   AgentDefinition,
-  AgentOptions,
-  CallbackOptions,
   EffortLevel,
-  HostOptions,
-  Launch,
-  LaunchOptions,
   McpHttpServerConfig,
   McpSdkServerConfigWithInstance,
   McpServerConfig,
@@ -124,11 +119,9 @@ export type {
   McpStdioServerConfig,
   Options,
   OutputFormat,
-  ProcessServerConfig,
   QueryOptions,
   SandboxSettings,
   SdkPluginConfig,
-  SdkServerConfig,
   SessionOptions,
   SettingSource,
   StallOptions,
@@ -162,6 +155,5 @@ export type {
 export { startup, type StartupInput, type WarmQuery } from './query/warm-query.ts';
 export { InMemorySessionStore, type SessionStore } from './transcripts/session-store.ts';
 export type { SessionKey, SessionStoreEntry } from '../wire/transcript.ts';
-export type { TraceHeader } from './frames/trace-writer.ts';
 export type { SDKSessionInfo, SessionMessage } from './transcripts/transcript-files.ts';
 export type { InterruptReceipt, ServerReady, Session } from './types.ts';

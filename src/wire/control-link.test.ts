@@ -178,7 +178,7 @@ describe('the link of an agent CLI', () => {
   });
 
   test('writes responses and notifications after its input has ended', async () => {
-    let answer = (_: ControlResponse): void => {};
+    let answer: (response: ControlResponse) => void = () => {};
     const { link, written, ask } = agentLink(() => new Promise((resolve) => (answer = resolve)));
     ask('a', 'x');
     link.end(new DuolaneError('closed', 'the input has ended'));

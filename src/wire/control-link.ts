@@ -11,7 +11,9 @@ import {
   errorResponse,
 } from './control-peer.ts';
 
-/** A request of the peer while its handler runs. It aborts when the peer withdraws it or is gone. */
+/**
+ * A request of the peer while its handler runs. It aborts when the peer withdraws it or is gone.
+ */
 export class ControlCall extends Cancellation {
   readonly id: string;
 
@@ -24,9 +26,9 @@ export class ControlCall extends Cancellation {
 type Handled = ControlResponse | undefined;
 
 /**
- * Handles one request of the peer. A response that is returned synchronously is written before anything
- * else happens: the acknowledgement of an interrupt must precede the end of the turn. `undefined` leaves
- * the request unanswered on purpose. An error becomes an error response.
+ * Handles one request of the peer. A response that is returned synchronously is written before
+ * anything else happens: the acknowledgement of an interrupt must precede the end of the turn.
+ * `undefined` leaves the request unanswered on purpose. An error becomes an error response.
  */
 export type ControlHandler = (
   request: ControlRequest,
@@ -41,11 +43,13 @@ export interface ControlLinkOptions {
   /** Called after a request was settled, in either direction: the stdin gate may now open. */
   readonly onPendingChange?: () => void;
   /**
-   * A response that cannot reach the peer. The host reports it. An agent CLI has no such listener: its
-   * input has ended, but the host may still read, so the response is written anyway.
+   * A response that cannot reach the peer. The host reports it. An agent CLI has no such listener:
+   * its input has ended, but the host may still read, so the response is written anyway.
    */
   readonly onLost?: (request: ControlRequest, frame: JsonObject) => void;
-  /** `unanswerable`: the frame is a request without a usable id, so the peer waits for a response. */
+  /**
+   * `unanswerable`: the frame is a request without a usable id, so the peer waits for a response.
+   */
   readonly onIgnored?: (why: string, frame: JsonObject, unanswerable: boolean) => void;
   /** Adds `error_code` to the error responses for handlers that throw. */
   readonly errorCodes?: boolean;
@@ -70,11 +74,11 @@ interface PendingRequest {
 }
 
 /**
- * Drives a `ControlPeer`: requests of this side become promises, requests of the peer run handlers. Host
- * and agent CLI both use it.
+ * Drives a `ControlPeer`: requests of this side become promises, requests of the peer run handlers.
+ * Host and agent CLI both use it.
  *
- * Each request settles exactly once: with the result, with the peer's error, with the signal's reason
- * (the peer then gets a cancel), or with `closed` when the pipe ends.
+ * Each request settles exactly once: with the result, with the peer's error, with the signal's
+ * reason (the peer then gets a cancel), or with `closed` when the pipe ends.
  */
 export class ControlLink {
   readonly #options: ControlLinkOptions;
@@ -104,13 +108,19 @@ export class ControlLink {
     return this.#peer.incoming.size + this.#requests.size - this.#unheld;
   }
 
-  /** The requests that `pendingCount` counts: of the peer as requests, of this side by their subtype. */
+  /**
+   * The requests that `pendingCount` counts: of the peer as requests, of this side by their
+   * subtype.
+   */
   *pending(): Iterable<ControlRequest | string> {
     yield* this.#peer.incoming.values();
     for (const { request, hold } of this.#requests.values()) if (hold) yield request.subtype;
   }
 
-  /** The requests of this side with the given subtype that wait for a response, as they were written. */
+  /**
+   * The requests of this side with the given subtype that wait for a response, as they were
+   * written.
+   */
   unanswered(subtype: string): JsonObject[] {
     return [...this.#requests]
       .filter(([, { request }]) => request.subtype === subtype)
@@ -162,7 +172,9 @@ export class ControlLink {
     this.#runAll(this.#peer.cancel(String(frame['request_id']), reason));
   }
 
-  /** Nothing more can be written. With `abandon`, handlers are aborted and their responses dropped. */
+  /**
+   * Nothing more can be written. With `abandon`, handlers are aborted and their responses dropped.
+   */
   closeWrite(reason: DuolaneError, options?: { readonly abandon?: boolean }): void {
     this.#runAll(this.#peer.closeWrite(reason, options));
   }
@@ -252,7 +264,9 @@ export class ControlLink {
     if (this.#calls.size === 0) this.#onIdle?.();
   }
 
-  /** A response without a JSON form (a BigInt, a cycle) becomes an error response: the peer waits. */
+  /**
+   * A response without a JSON form (a BigInt, a cycle) becomes an error response: the peer waits.
+   */
   #respond(id: string, effect: ControlEffect | undefined): void {
     try {
       this.#run(effect);

@@ -19,8 +19,8 @@ export type SessionStoreEntry = JsonObject & {
 };
 
 /**
- * The folders where CLIs keep their sessions: `CLAUDE_CONFIG_DIR`, or the folders of `duolane-agent` and
- * of the vendor's CLI in the home folder, in this order.
+ * The folders where CLIs keep their sessions: `CLAUDE_CONFIG_DIR`, or the folders of
+ * `duolane-agent` and of the vendor's CLI in the home folder, in this order.
  */
 export const configDirs = (
   env: Readonly<Record<string, string | undefined>>,
@@ -61,7 +61,9 @@ export function keyOfPath(path: string): SessionKey | undefined {
   return { projectKey: project, sessionId: file, subpath };
 }
 
-/** The lines of a transcript. Invalid lines are skipped: a crash may leave half a line at the end. */
+/**
+ * The lines of a transcript. Invalid lines are skipped: a crash may leave half a line at the end.
+ */
 export const parseTranscript = (text: string): SessionStoreEntry[] =>
   text
     .split('\n')
@@ -70,8 +72,9 @@ export const parseTranscript = (text: string): SessionStoreEntry[] =>
     .filter((entry): entry is JsonObject => !(entry instanceof InvalidLine));
 
 /**
- * The entries that lead to the message `at`, or to the last one, in order; undefined if the message does
- * not exist. Other branches are left out: prompts that were replaced, and what came before a compaction.
+ * The entries that lead to the message `at`, or to the last one, in order; undefined if the message
+ * does not exist. Other branches are left out: prompts that were replaced, and what came before a
+ * compaction.
  *
  * A model message of several lines has a branch per tool call. Its other lines and the tool results
  * belong to the message, so they are kept; the model would otherwise see calls without results.

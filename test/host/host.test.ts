@@ -20,7 +20,7 @@ import { slowness } from '../support/busy.ts';
 
 const ANY = { type: 'object' } as const;
 
-/** Options that run the stub with a script or preset, and tell the pid of what was started. */
+/** Options that run the stub with a script or preset, and report the pid of the process. */
 function stubbed(
   script: StubScript | string = {},
   more: SessionOptions = {},
@@ -289,8 +289,8 @@ describe('faults', () => {
 
     test.each([
       ['a wrong option', { maxTurns: -1 }, 'invalid'],
-      ['a hook that is none', { hooks: { Never: [] } }, 'invalid'],
-      ['a server that is none', { mcpServers: { x: {} } }, 'invalid'],
+      ['an unknown hook event', { hooks: { Never: [] } }, 'invalid'],
+      ['an empty server', { mcpServers: { x: {} } }, 'invalid'],
       ['a missing executable', { pathToClaudeCodeExecutable: 'no-such-program' }, 'not_found'],
       ['a missing script', { pathToClaudeCodeExecutable: '/no/such/cli.mjs' }, 'not_found'],
       ['a missing folder', { pathToClaudeCodeExecutable: STUB_CLI, cwd: '/no/such' }, 'not_found'],

@@ -124,7 +124,7 @@ test('in whatever order results come, each call is followed by its result before
   );
 });
 
-test('a result that nobody waits for is not taken, and an answer can be withdrawn', () => {
+test('a result without a call is refused, and a model message can be dropped', () => {
   const conversation = new History();
   conversation.addAnswer('m1', call('a'));
   expect([

@@ -55,8 +55,8 @@ const isEntry = (line: JsonObject): line is TranscriptEntry =>
   typeof asObject(line['message'])['role'] === 'string';
 
 /**
- * The file of the session `id`, in this project or another; undefined if it does not exist. An id with a
- * path separator is never found, because it would reach outside the folder.
+ * The file of the session `id`, in this project or another; undefined if it does not exist. An id
+ * with a path separator is never found, because it would reach outside the folder.
  */
 export async function findSession(
   place: TranscriptLocation,
@@ -91,9 +91,9 @@ export async function newestSession(place: TranscriptLocation): Promise<string |
 }
 
 /**
- * Appends a session to its file: one complete line per entry, in order. `append` never waits and never
- * throws. `saved()` resolves when everything is written, or throws the error: a full disk ends the turn
- * with an error instead of losing it.
+ * Appends a session to its file: one complete line per entry, in order. `append` never waits and
+ * never throws. `saved()` resolves when everything is written, or throws the error: a full disk
+ * ends the turn with an error instead of losing it.
  */
 export class Transcript implements AsyncDisposable {
   readonly file: string;
@@ -138,7 +138,9 @@ export class Transcript implements AsyncDisposable {
     this.#add([entry]);
   }
 
-  /** Continues from the entries of another session; `copy` writes them to this session's file, too. */
+  /**
+   * Continues from the entries of another session; `copy` writes them to this session's file, too.
+   */
   continueFrom(entries: readonly TranscriptEntry[], { copy }: { readonly copy: boolean }): void {
     this.#parent = entries.at(-1)?.uuid ?? null;
     if (copy) this.#add(entries.map((entry) => ({ ...entry, sessionId: this.#sessionId })));
@@ -179,15 +181,18 @@ export class Transcript implements AsyncDisposable {
 
 async function openForAppend(file: string): Promise<FileHandle> {
   const { mkdir, open } = await import('node:fs/promises');
-  // Only the owner may read a transcript. An existing folder keeps its mode, because it may be shared.
+  // Only the owner may read a transcript. An existing folder keeps its mode, because it may be
+  // shared.
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const handle = await open(file, 'a+', 0o600);
   const stats = await handle.stat();
-  // Earlier versions created readable files, so the mode is set again. It fails for a file of another owner.
+  // Earlier versions created readable files, so the mode is set again. It fails for a file of
+  // another owner.
   if (stats.isFile()) await handle.chmod(0o600).catch(() => {});
   const { size } = stats;
   if (size > 0) {
-    // A crash may have left half a line. Without a line end, the next entry would become part of it.
+    // A crash may have left half a line. Without a line end, the next entry would become part of
+    // it.
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
     if (bytesRead === 1 && buffer[0] !== 0x0a) await handle.appendFile('\n');
   }

@@ -13,7 +13,9 @@ export interface ServeParts {
   readonly onDecision: (decision: PermissionDecision) => void;
 }
 
-/** Creates the handler of all requests of the CLI: it selects the callback by the request's subtype. */
+/**
+ * Creates the handler of all requests of the CLI: it selects the callback by the request's subtype.
+ */
 export function createControlHandler(
   { canUseTool, ask, approvalEdits, onElicitation, onUserDialog }: CallbackOptions,
   { bridge, hooks, onDecision }: ServeParts,
@@ -37,7 +39,8 @@ export function createControlHandler(
       case 'elicitation':
         return answerElicitation(request, context, elicitation);
       case 'request_user_dialog': {
-        // Without a callback the request stays unanswered, as in the official SDK: another client may answer it.
+        // Without a callback the request stays unanswered, as in the official SDK: another client
+        // may answer it.
         if (!onUserDialog) return undefined;
         const response = await onUserDialog(request, { signal: context.signal });
         if (isObject(response)) return { ok: true, response };
@@ -51,7 +54,8 @@ export function createControlHandler(
         };
     }
   };
-  // Tool calls are frequent and short, so they skip the async function above: it would add a promise.
+  // Tool calls are frequent and short, so they skip the async function above: it would add a
+  // promise.
   return (request, context) =>
     request.subtype === 'mcp_message'
       ? bridge.serve(request, context)

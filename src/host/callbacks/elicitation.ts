@@ -27,7 +27,10 @@ export type OnElicitation = (
 const ELICIT = 'elicitation/create';
 const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
 
-/** Answers `elicitation` with the callback, else with `ask`, else with a decline, as the official SDK does. */
+/**
+ * Answers `elicitation` with the callback, else with `ask`, else with a decline, as the official
+ * SDK does.
+ */
 export async function answerElicitation(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
@@ -51,7 +54,9 @@ export async function answerElicitation(
   return { ok: true, response: { action, ...(isObject(content) && { content }) } };
 }
 
-/** `onElicitation` as the `ask` of an in-process server. The question does not pass through the CLI. */
+/**
+ * `onElicitation` as the `ask` of an in-process server. The question does not pass through the CLI.
+ */
 export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
   return async ({ id, message, schema, data }, { signal = new AbortController().signal } = {}) => {
     const { method = ELICIT, params = {} } = asObject(data);

@@ -7,17 +7,22 @@ import type {
 } from '../sdk-types/hook-types.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
-/** Whether a request calls a SessionEnd hook. A CLI sends it while it exits and may not wait for the response. */
+/**
+ * Whether a request calls a SessionEnd hook. A CLI sends it while it exits and may not wait for the
+ * response.
+ */
 export const isSessionEndHook = ({ subtype, input }: ControlRequest): boolean =>
   subtype === 'hook_callback' && isObject(input) && input['hook_event_name'] === 'SessionEnd';
 
-/** The hooks of one session: their registration for `initialize`, and the callback behind each id. */
+/**
+ * The hooks of one session: their registration for `initialize`, and the callback behind each id.
+ */
 export class HookRegistry {
   /** The `hooks` field of `initialize`; undefined without hooks. */
   readonly registration: JsonObject | undefined;
   /**
-   * Whether a hook has `onFailure: 'block'`. The session then requires a CLI that supports it: another
-   * CLI would run the action although the hook failed.
+   * Whether a hook has `onFailure: 'block'`. The session then requires a CLI that supports it:
+   * another CLI would run the action although the hook failed.
    */
   readonly needsBlocking: boolean;
   readonly #callbacks = new Map<string, HookCallback>();

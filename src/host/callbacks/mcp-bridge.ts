@@ -12,7 +12,10 @@ import { isRpcRequest } from '../../wire/json-rpc.ts';
 import { askBy, type OnElicitation } from './elicitation.ts';
 import type { ServerReady } from '../types.ts';
 
-/** The response to a notification: JSON-RPC has none, but the CLI waits for one to its control request. */
+/**
+ * The response to a notification: JSON-RPC has none, but the CLI waits for one to its control
+ * request.
+ */
 const ACKNOWLEDGED: ControlResponse = {
   ok: true,
   response: { mcp_response: { jsonrpc: '2.0', result: {}, id: 0 } },
@@ -46,9 +49,9 @@ interface Server {
 }
 
 /**
- * The in-process servers of one session, which the CLI reaches with `mcp_message`. Each result is sent
- * under the id of its control request, so equal JSON-RPC ids, id 0 and requests of a server cannot be
- * confused. The sources are shared with other sessions and never closed here.
+ * The in-process servers of one session, which the CLI reaches with `mcp_message`. Each result is
+ * sent under the id of its control request, so equal JSON-RPC ids, id 0 and requests of a server
+ * cannot be confused. The sources are shared with other sessions and never closed here.
  */
 export class McpBridge implements AsyncDisposable {
   readonly #options: BridgeOptions;
@@ -82,7 +85,10 @@ export class McpBridge implements AsyncDisposable {
     await server?.pump;
   }
 
-  /** Handles `mcp_message`. Undefined leaves it unanswered: the CLI cancelled the call inside the payload. */
+  /**
+   * Handles `mcp_message`. Undefined leaves it unanswered: the CLI cancelled the call inside the
+   * payload.
+   */
   async serve(request: ControlRequest, caller: Abortable): Promise<ControlResponse | undefined> {
     const name = String(request['server_name']);
     const server = this.#servers.get(name);
@@ -101,8 +107,8 @@ export class McpBridge implements AsyncDisposable {
   }
 
   /**
-   * The handshake and tool list of every server that completes them within the budget, for `initialize`:
-   * the CLI then sends no requests for them. The CLI asks a slower server itself.
+   * The handshake and tool list of every server that completes them within the budget, for
+   * `initialize`: the CLI then sends no requests for them. The CLI asks a slower server itself.
    */
   async manifests(budgetMs: number): Promise<Readonly<Record<string, JsonObject>>> {
     const found = await Promise.all(
@@ -129,9 +135,9 @@ export class McpBridge implements AsyncDisposable {
   }
 
   /**
-   * Reads the server list of the CLI. Returns the in-process servers that are not connected, each once.
-   * A server that is absent from `mcp_status` may still be in its handshake; one that is absent from
-   * `system/init` is missing, because the turn begins without it.
+   * Reads the server list of the CLI. Returns the in-process servers that are not connected, each
+   * once. A server that is absent from `mcp_status` may still be in its handshake; one that is
+   * absent from `system/init` is missing, because the turn begins without it.
    */
   observe(
     servers: unknown,
@@ -166,7 +172,10 @@ export class McpBridge implements AsyncDisposable {
     return [...this.#servers.values()].some((server) => server.failure !== undefined);
   }
 
-  /** Resolves when the CLI has listed every server completely; rejects with the names of those it has not. */
+  /**
+   * Resolves when the CLI has listed every server completely; rejects with the names of those it
+   * has not.
+   */
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const servers = [...this.#servers.values()];
     const unlisten = onAbort(signal, () => this.#changed());
@@ -257,7 +266,10 @@ async function relay(
   for await (const message of end.outgoing) await send(message);
 }
 
-/** Strips the prefix of a tool name: current CLIs send the bare name, others the name that the model sees. */
+/**
+ * Strips the prefix of a tool name: current CLIs send the bare name, others the name that the model
+ * sees.
+ */
 function bareNamed(message: JsonObject, prefix: string): JsonObject {
   if (message['method'] !== 'tools/call' || !isObject(message['params'])) return message;
   const { name } = message['params'];

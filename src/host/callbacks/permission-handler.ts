@@ -37,8 +37,8 @@ export interface PermissionOptions {
 type Decided = Pick<PermissionDecision, 'by' | 'reason'> & { readonly result: PermissionResult };
 
 /**
- * Answers `can_use_tool` with the callback, else with `ask`, else with a deny. An invalid result of a
- * callback, or an error, denies the tool as well: a mistake in the app must not allow a call.
+ * Answers `can_use_tool` with the callback, else with `ask`, else with a deny. An invalid result of
+ * a callback, or an error, denies the tool as well: a mistake in the app must not allow a call.
  */
 export async function answerCanUseTool(
   request: ControlRequest,
@@ -104,8 +104,8 @@ function withoutEdits(
 }
 
 /**
- * Asks a person. An `accept` allows the tool, with its content as the new input; a `decline` denies it; a
- * `cancel` denies it and ends the turn.
+ * Asks a person. An `accept` allows the tool, with its content as the new input; a `decline` denies
+ * it; a `cancel` denies it and ends the turn.
  */
 async function asked(
   ask: Ask,
@@ -139,13 +139,16 @@ async function asked(
 
 const MAX_INPUT_CHARS = 1000;
 const MAX_DESCRIPTION_CHARS = 200;
-/** Invisible characters, and characters that reorder the text around them. They are shown as escapes. */
+/**
+ * Invisible characters, and characters that reorder the text around them. They are shown as
+ * escapes.
+ */
 const UNSEEN = /[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /**
- * The text of the question. It contains what will run, because a client that shows only text does not
- * show `data`. The description comes from the model, so it is marked as such and never replaces the
- * input: a person would otherwise approve a claim instead of a call.
+ * The text of the question. It contains what will run, because a client that shows only text does
+ * not show `data`. The description comes from the model, so it is marked as such and never replaces
+ * the input: a person would otherwise approve a claim instead of a call.
  */
 function questionOf(toolName: string, input: JsonObject, request: ControlRequest): string {
   const { title, description } = request;
@@ -161,7 +164,10 @@ function questionOf(toolName: string, input: JsonObject, request: ControlRequest
   return `${question} ${what}${described}`;
 }
 
-/** Shortens a text in its middle: a dangerous command may be hidden at the end, behind a long run of blanks. */
+/**
+ * Shortens a text in its middle: a dangerous command may be hidden at the end, behind a long run of
+ * blanks.
+ */
 function shortened(text: string, max: number): string {
   const visible = text.replace(
     UNSEEN,

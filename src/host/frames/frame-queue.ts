@@ -19,7 +19,10 @@ export interface FrameQueueOptions {
   readonly onTapError: (error: unknown) => void;
 }
 
-/** Holds the bursts of a reader that keeps up. For a reader that is behind, frames are cheaper on disk. */
+/**
+ * Holds the bursts of a reader that keeps up. For a reader that is behind, frames are cheaper on
+ * disk.
+ */
 const MEMORY_BYTES = 512 * 1024;
 /** How many frames an error report has. */
 const REMEMBERED = 20;
@@ -37,8 +40,8 @@ const invalidLineFields = ({ text, error }: InvalidLine): JsonObject => ({
 type Rest = { readonly lost?: true };
 
 /**
- * The frames of the pipe on their way to the reader: a bounded queue that spills to disk, the taps, and
- * the last frames for error reports. Adding a frame never waits for a reader.
+ * The frames of the pipe on their way to the reader: a bounded queue that spills to disk, the taps,
+ * and the last frames for error reports. Adding a frame never waits for a reader.
  */
 export class FrameQueue implements AsyncDisposable {
   readonly #queue: OverflowQueue<QueuedFrame>;
@@ -53,7 +56,8 @@ export class FrameQueue implements AsyncDisposable {
   #stamp = '';
   #skimmedAt = 0;
   #openedAt = 0;
-  // The turn that each turn boundary in the queue ends, oldest first: the reader takes one per boundary.
+  // The turn that each turn boundary in the queue ends, oldest first: the reader takes one per
+  // boundary.
   readonly #boundaries: number[] = [];
   #passed = 0; // the highest turn whose end the reader has passed
   #served = 0; // the highest turn that was read, skipped or interrupted
@@ -80,7 +84,10 @@ export class FrameQueue implements AsyncDisposable {
     this.#reader = this.#queue[Symbol.asyncIterator]();
   }
 
-  /** Adds a message for the app. `turn` comes from `TurnTracker.observe`; `line` saves encoding it again. */
+  /**
+   * Adds a message for the app. `turn` comes from `TurnTracker.observe`; `line` saves encoding it
+   * again.
+   */
   message(data: JsonObject, at: number, turn: number, line?: string): void {
     const frame: Frame = { lane: 'message', direction: 'in', at, data };
     this.#remember(data);
@@ -107,14 +114,17 @@ export class FrameQueue implements AsyncDisposable {
     this.pushHostMessage('noise', invalidLineFields(line));
   }
 
-  /** Whether lines for the reader only may be skimmed: the reader is far behind, and no tap is set. */
+  /**
+   * Whether lines for the reader only may be skimmed: the reader is far behind, and no tap is set.
+   */
   get behind(): boolean {
     return this.#queue.spilling && this.#taps.length === 0;
   }
 
   /**
-   * Writes a line for the reader only to disk without parsing it. While the reader is behind, a flood of
-   * messages then costs neither parsing nor garbage collection. Returns false if the line must be parsed.
+   * Writes a line for the reader only to disk without parsing it. While the reader is behind, a
+   * flood of messages then costs neither parsing nor garbage collection. Returns false if the line
+   * must be parsed.
    */
   skim(bytes: Buffer, start: number, end: number, at: number): boolean {
     if (!this.behind) return false;
@@ -209,7 +219,9 @@ export class FrameQueue implements AsyncDisposable {
     return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.#sessionId() });
   }
 
-  /** The frame of an entry; undefined for a time stamp, which applies to the skimmed lines after it. */
+  /**
+   * The frame of an entry; undefined for a time stamp, which applies to the skimmed lines after it.
+   */
   #decoded(entry: QueuedFrame | undefined): Frame | undefined {
     if (typeof entry !== 'string') return entry;
     switch (entry[0]) {
@@ -223,7 +235,9 @@ export class FrameQueue implements AsyncDisposable {
     }
   }
 
-  /** Parses a skimmed line. If it is not a JSON object, the reader gets a `noise` message instead. */
+  /**
+   * Parses a skimmed line. If it is not a JSON object, the reader gets a `noise` message instead.
+   */
   #parsed(line: string): JsonObject {
     const data = parseLine(line);
     return data instanceof InvalidLine ? this.#hostMessage('noise', invalidLineFields(data)) : data;
@@ -299,8 +313,9 @@ export class FrameQueue implements AsyncDisposable {
   }
 }
 
-// The forms of an entry on disk: a skimmed line unchanged; `@` and the time of the skimmed lines after it;
-// or a frame: two letters for lane and direction, `!` if lost, the time, a blank, and its line.
+// The forms of an entry on disk: a skimmed line unchanged; `@` and the time of the skimmed lines
+// after it; or a frame: two letters for lane and direction, `!` if lost, the time, a blank, and its
+// line.
 function encode(entry: QueuedFrame): string {
   if (typeof entry === 'string') return entry;
   const { lane, direction, at, data, lost } = entry;

@@ -45,7 +45,9 @@ export const hostMessage = (subtype: HostMessageSubtype, fields: JsonObject): Ho
   ...fields,
 });
 
-/** Whether a message is for the host only. The official SDK hides the same messages from the app. */
+/**
+ * Whether a message is for the host only. The official SDK hides the same messages from the app.
+ */
 export function isInternal(data: JsonObject): boolean {
   const type = data['type'];
   if (type === 'keep_alive' || type === 'transcript_mirror') return true;
@@ -63,7 +65,9 @@ export function userFrame(prompt: string | JsonObject): JsonObject & { readonly 
   return { session_id: '', parent_tool_use_id: null, ...given, uuid };
 }
 
-/** Throws `invalid` for a message of another form. The CLI would exit immediately when it reads it. */
+/**
+ * Throws `invalid` for a message of another form. The CLI would exit immediately when it reads it.
+ */
 function checkMessage(given: unknown): void {
   const message = isObject(given) && given['type'] === 'user' ? given['message'] : undefined;
   if (isObject(message) && message['role'] === 'user' && message['content'] !== undefined) return;
@@ -84,9 +88,9 @@ export async function* asStream(text: string): AsyncGenerator<SDKUserMessage, vo
 }
 
 /**
- * Whether a message is a turn boundary: a result, the cancellation of a queued message, or the host's
- * report that turns were merged. `TurnTracker.observe` gives each boundary the number of the turn that it
- * ends, and the reader counts the boundaries.
+ * Whether a message is a turn boundary: a result, the cancellation of a queued message, or the
+ * host's report that turns were merged. `TurnTracker.observe` gives each boundary the number of the
+ * turn that it ends, and the reader counts the boundaries.
  */
 export const mayEndTurn = (message: JsonObject): boolean => {
   const type = message['type'];

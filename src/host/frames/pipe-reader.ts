@@ -14,12 +14,14 @@ export interface ReaderOptions {
 }
 
 /**
- * Turns the bytes of the CLI, split anywhere, into frames on their lanes, in order. A control frame is
- * dispatched before it is queued, so that no reader delays a tool call. An invalid line is reported, and
- * reading continues.
+ * Turns the bytes of the CLI, split anywhere, into frames on their lanes, in order. A control frame
+ * is dispatched before it is queued, so that no reader delays a tool call. An invalid line is
+ * reported, and reading continues.
  */
 export class PipeReader {
-  /** Set when the session id is known: from then on, messages for the app only need not be parsed. */
+  /**
+   * Set when the session id is known: from then on, messages for the app only need not be parsed.
+   */
   maySkim = false;
   readonly #options: ReaderOptions;
   readonly #decoder: LineDecoder;

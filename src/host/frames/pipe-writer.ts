@@ -23,7 +23,8 @@ function lineOf(frame: JsonObject): string {
 
 /**
  * The only writer of stdin. Frames that are pushed in the same tick are written together, in
- * `process.nextTick`: parallel responses share a system call, and no turn of the event loop is added.
+ * `process.nextTick`: parallel responses share a system call, and no turn of the event loop is
+ * added.
  */
 export class PipeWriter {
   readonly #transport: Transport;
@@ -72,7 +73,9 @@ export class PipeWriter {
     this.#options.onLost(frames, this.#broken);
   }
 
-  /** Writes the queued frames and resolves when the pipe has room for more; rejects with `closed`. */
+  /**
+   * Writes the queued frames and resolves when the pipe has room for more; rejects with `closed`.
+   */
   async room(): Promise<void> {
     this.flush();
     if (this.#broken) throw this.#broken;

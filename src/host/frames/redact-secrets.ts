@@ -11,10 +11,15 @@ const LINE_CHARS = 24;
 /** Names of members and flags whose value is a secret. */
 const SECRET_NAME =
   /(?:^token|api[-_]?key|authorization|passw(?:or)?d|secret|cookie|credentials?|private[-_]?key|(?:access|refresh|id|auth|bearer|session|api)[-_]?token)$/i;
-/** Names of environment variables, which are less regular: `GITHUB_TOKEN`, `SIGNING_KEY`, `DB_PASS`. */
+/**
+ * Names of environment variables, which are less regular: `GITHUB_TOKEN`, `SIGNING_KEY`, `DB_PASS`.
+ */
 const SECRET_VARIABLE =
   /(?:token|key|pass|passw(?:or)?d|secret|cookie|credentials?|auth|pat|dsn)$/i;
-/** Known forms of keys, not inside a word. In JSON a line end before a key is written as `\\n`, so n may precede. */
+/**
+ * Known forms of keys, not inside a word. In JSON a line end before a key is written as `\\n`, so n
+ * may precede.
+ */
 const SECRET_TEXT =
   /(?:(?<!\w)|(?<=\\[bfnrt]))(?:sk-[\w-]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|xox[abprs]-[\w-]{10,}|Bearer\s+[\w.~+/-]{8,}=*|Basic\s+(?=[A-Za-z+/]*[\d+/=])[A-Za-z\d+/]{8,}={0,2})/g;
 /** The credentials of a URL, and its parameters with a secret. */
@@ -26,9 +31,9 @@ const PUBLIC_HEADER =
   /^(?:accept|accept-(?:charset|encoding|language)|cache-control|content-(?:length|type)|mcp-protocol-version|user-agent)$/i;
 
 /**
- * Removes secrets from text that is written to a file. By name: members, headers, variables and flags.
- * By value: a value that was found under such a name is redacted everywhere. By pattern: known forms of
- * keys, and credentials in a URL.
+ * Removes secrets from text that is written to a file. By name: members, headers, variables and
+ * flags. By value: a value that was found under such a name is redacted everywhere. By pattern:
+ * known forms of keys, and credentials in a URL.
  */
 export class Redactor {
   readonly #known = new Set<string>();
@@ -119,15 +124,18 @@ export class Redactor {
   }
 }
 
-/** Whether a variable is a secret. A value of letters only, as in `AUTH_MODE=disabled`, needs a secret name. */
+/**
+ * Whether a variable is a secret. A value of letters only, as in `AUTH_MODE=disabled`, needs a
+ * secret name.
+ */
 const isSecret = (name: string, value: string): boolean =>
   SECRET_VARIABLE.test(name) || (!/^[a-z]+$/i.test(value) && isSecretVariable(name, value));
 
 const isLongLine = (line: string): boolean => line.length >= LINE_CHARS;
 
 /**
- * A pattern of all known values, as text and as in JSON. The longest come first, so that a value that
- * contains another one is redacted completely.
+ * A pattern of all known values, as text and as in JSON. The longest come first, so that a value
+ * that contains another one is redacted completely.
  */
 function patternOf(known: ReadonlySet<string>): RegExp | undefined {
   if (known.size === 0) return undefined;

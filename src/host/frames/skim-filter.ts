@@ -1,14 +1,17 @@
 const BEGINNINGS = ['assistant', 'user', 'stream_event'].map((type) =>
   Buffer.from(`{"type":"${type}",`),
 );
-/** Texts that only lines have which the session itself must read. Inside a string they are false positives. */
+/**
+ * Texts that only lines have which the session itself must read. Inside a string they are false
+ * positives.
+ */
 const MARKS = ['"tool_', '"control_'].map((text) => Buffer.from(text));
 const BRACE = 0x7d;
 
 /**
- * Decides from the bytes of a line whether it is for the reader only: a message that no tool call, turn
- * or state of the session depends on. In doubt it returns false. If it is called for the lines of a chunk
- * in order, it reads each byte once and allocates nothing.
+ * Decides from the bytes of a line whether it is for the reader only: a message that no tool call,
+ * turn or state of the session depends on. In doubt it returns false. If it is called for the lines
+ * of a chunk in order, it reads each byte once and allocates nothing.
  */
 export class SkimFilter {
   readonly #next = MARKS.map(() => -1); // the next position of each mark

@@ -4,7 +4,7 @@ import type { Frame } from '../../event/types.ts';
 import { Redactor } from './redact-secrets.ts';
 
 /** The first line of a trace file. docs/reference/trace-format.md describes the format. */
-export interface TraceHeader {
+interface TraceHeader {
   readonly format: 'duolane-trace';
   readonly version: 1;
   readonly createdAt: number;
@@ -27,10 +27,10 @@ type Write = (file: number, bytes: Buffer, offset: number) => number;
 const BATCH_BYTES = 64 * 1024;
 
 /**
- * Writes a trace file: a header, then one line per frame, secrets redacted. Lines are written in batches,
- * at the latest with the next turn of the event loop, so a killed host loses only the last ones. If the
- * file can no longer be written (a full disk), that is reported once and the trace ends; it never ends
- * the program.
+ * Writes a trace file: a header, then one line per frame, secrets redacted. Lines are written in
+ * batches, at the latest with the next turn of the event loop, so a killed host loses only the last
+ * ones. If the file can no longer be written (a full disk), that is reported once and the trace
+ * ends; it never ends the program.
  */
 export class TraceWriter implements Disposable {
   readonly #path: string;
@@ -110,7 +110,9 @@ export class TraceWriter implements Disposable {
     }
   }
 
-  /** Writes all bytes. `writeSync` may write only a part, and reports an error with the next part. */
+  /**
+   * Writes all bytes. `writeSync` may write only a part, and reports an error with the next part.
+   */
   #writeAll(text: string): void {
     const bytes = Buffer.from(text);
     for (let done = 0; done < bytes.length;) done += this.#write(this.#file, bytes, done);

@@ -11,7 +11,10 @@ const STREAM_JSON = '--output-format stream-json --verbose --input-format stream
 
 type Flags = readonly (string | undefined)[];
 
-/** `--name=value`. An array is joined by commas; an empty array still gives the flag, with an empty value. */
+/**
+ * `--name=value`. An array is joined by commas; an empty array still gives the flag, with an empty
+ * value.
+ */
 const valued = (name: string, value: string | number | readonly string[] | undefined): Flags =>
   value === undefined
     ? []
@@ -110,7 +113,10 @@ function skillRules(skills: SessionOptions['skills']): readonly string[] {
   return skills === 'all' ? ['Skill'] : skills.map((name) => `Skill(${name})`);
 }
 
-/** The value of `--settings`: a path or JSON unchanged, or the settings with the sandbox merged into them. */
+/**
+ * The value of `--settings`: a path or JSON unchanged, or the settings with the sandbox merged into
+ * them.
+ */
 function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
   if (typeof settings === 'string' && sandbox === undefined) return settings;
   if (settings === undefined && sandbox === undefined) return undefined;
@@ -124,8 +130,9 @@ function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
 }
 
 /**
- * The sandbox option merged into the sandbox of the settings. As in the official SDK, an enabled sandbox
- * sets `failIfUnavailable`: without the sandbox tools of the system, commands would run unconfined.
+ * The sandbox option merged into the sandbox of the settings. As in the official SDK, an enabled
+ * sandbox sets `failIfUnavailable`: without the sandbox tools of the system, commands would run
+ * unconfined.
  */
 function sandboxOf(
   base: JsonObject | undefined,

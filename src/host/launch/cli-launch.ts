@@ -25,9 +25,10 @@ export function launchOf(options: SessionOptions, flags: readonly string[]): Lau
 }
 
 /**
- * The complete environment of the CLI. As in the official SDK, `env` replaces the environment of this
- * process, unless `inheritEnv` adds it or a part of it. `NODE_OPTIONS` and `DEBUG` are not inherited:
- * they would change the CLI's behaviour and its output. Defaults set here do not override given values.
+ * The complete environment of the CLI. As in the official SDK, `env` replaces the environment of
+ * this process, unless `inheritEnv` adds it or a part of it. `NODE_OPTIONS` and `DEBUG` are not
+ * inherited: they would change the CLI's behaviour and its output. Defaults set here do not
+ * override given values.
  */
 export function environmentOf(options: SessionOptions): Readonly<Record<string, string>> {
   const { env, inheritEnv = env === undefined, streamCloseTimeoutMs = DAY_MS } = options;
@@ -62,9 +63,9 @@ function ownCli(): string {
 }
 
 /**
- * The path of the vendor's CLI, for `pathToClaudeCodeExecutable`: from the agent SDK's platform package,
- * from the package `@anthropic-ai/claude-code`, or `claude` in PATH. Throws `not_found` with the package
- * to install.
+ * The path of the vendor's CLI, for `pathToClaudeCodeExecutable`: from the agent SDK's platform
+ * package, from the package `@anthropic-ai/claude-code`, or `claude` in PATH. Throws `not_found`
+ * with the package to install.
  *
  * @example
  * const session = await openSession({ pathToClaudeCodeExecutable: officialCli() });

@@ -7,7 +7,10 @@ export interface DeclaredServer {
   readonly timeout?: number;
 }
 
-/** The parts of `initialize` that the options do not contain: hooks by id and servers by name, never code. */
+/**
+ * The parts of `initialize` that the options do not contain: hooks by id and servers by name, never
+ * code.
+ */
 export interface InitializeContext {
   readonly hooks: JsonObject | undefined;
   readonly sdkServers: readonly DeclaredServer[];
@@ -49,7 +52,10 @@ export function serverFields(servers: readonly DeclaredServer[]): JsonObject {
   };
 }
 
-/** Without the option the system prompt is empty, as in the official SDK. The preset keeps the CLI's own prompt. */
+/**
+ * Without the option the system prompt is empty, as in the official SDK. The preset keeps the CLI's
+ * own prompt.
+ */
 function promptFields(prompt: SystemPrompt | undefined): JsonObject {
   if (prompt === undefined) return { systemPrompt: [''] };
   if (typeof prompt === 'string') return { systemPrompt: [prompt] };

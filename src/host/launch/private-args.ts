@@ -6,7 +6,9 @@ import type { Logger } from '../../event/types.ts';
 import type { Disposer } from '../../stream/disposer.ts';
 import { Redactor } from '../frames/redact-secrets.ts';
 
-/** Flags that accept JSON or the path of a JSON file, in the vendor's CLI and in `duolane-agent`. */
+/**
+ * Flags that accept JSON or the path of a JSON file, in the vendor's CLI and in `duolane-agent`.
+ */
 const FILE_FLAGS: ReadonlySet<string> = new Set(['--mcp-config', '--settings']);
 
 /** This flag accepts a path in `duolane-agent` only; the vendor's CLI accepts nothing but JSON. */
@@ -20,9 +22,9 @@ export interface PrivateArgsOptions {
 }
 
 /**
- * Moves secrets out of the command line, which every user of the machine can read with `ps`: a value
- * with headers, variables or credentials goes to a file that only the owner can read. `scope` removes
- * the file. Use it for a CLI on this machine only: one in a container cannot open the file.
+ * Moves secrets out of the command line, which every user of the machine can read with `ps`: a
+ * value with headers, variables or credentials goes to a file that only the owner can read. `scope`
+ * removes the file. Use it for a CLI on this machine only: one in a container cannot open the file.
  */
 export async function privateArgs(
   args: readonly string[],

@@ -24,7 +24,9 @@ const invalid = (message: string): DuolaneError => new DuolaneError('invalid', m
 
 const isSdk = (value: object): value is SdkServerConfig => 'type' in value && value.type === 'sdk';
 
-/** Splits `mcpServers`. Throws `invalid` with the name of a server that has none of the four forms. */
+/**
+ * Splits `mcpServers`. Throws `invalid` with the name of a server that has none of the four forms.
+ */
 export function parseMcpServers({ mcpServers = {} }: SessionOptions): ParsedServers {
   const external: Record<string, ProcessServerConfig> = {};
   const sdk: { name: string; instance: object; timeout?: number }[] = [];

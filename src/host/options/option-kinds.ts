@@ -12,7 +12,10 @@ const isPreset = (value: unknown): boolean =>
 const has = (value: unknown, ...methods: readonly string[]): boolean =>
   isObject(value) && methods.every((name) => isFunction(value[name]));
 
-/** The longest delay that `setTimeout` supports, about 24 days. It fires immediately for a longer one. */
+/**
+ * The longest delay that `setTimeout` supports, about 24 days. It fires immediately for a longer
+ * one.
+ */
 const MAX_MS = 2 ** 31 - 1;
 
 interface Kind {
@@ -36,7 +39,10 @@ const FUNCTION = kind('a function', isFunction);
 const OBJECT = kind('an object', isObject);
 const ANY = kind('', () => true);
 
-/** Every option and the values that it accepts. The `Record` type makes the compiler report a missing option. */
+/**
+ * Every option and the values that it accepts. The `Record` type makes the compiler report a
+ * missing option.
+ */
 export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   abortController: kind(
     'an AbortController',
@@ -177,8 +183,9 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
 };
 
 /**
- * Throws `invalid` for an option with a value of the wrong type, or with a misspelt name. Other members
- * are ignored, as in the official SDK: programs pass objects that have members of their own.
+ * Throws `invalid` for an option with a value of the wrong type, or with a misspelt name. Other
+ * members are ignored, as in the official SDK: programs pass objects that have members of their
+ * own.
  */
 export function checkOptionKinds(options: QueryOptions): void {
   for (const [name, value] of Object.entries(options)) {
@@ -203,9 +210,9 @@ function checkSpelling(name: string): void {
 }
 
 /**
- * Whether a value is plain JSON Schema and not a schema object of a library, which would be sent to the
- * CLI as garbage. zod also adds a `~standard` to the JSON Schema that it creates, but hides it; a schema
- * object lists it among its keys.
+ * Whether a value is plain JSON Schema and not a schema object of a library, which would be sent to
+ * the CLI as garbage. zod also adds a `~standard` to the JSON Schema that it creates, but hides it;
+ * a schema object lists it among its keys.
  */
 function isJsonSchema(value: unknown): boolean {
   if (!isObject(value)) return false;

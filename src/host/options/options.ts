@@ -35,7 +35,7 @@ export interface SdkServerConfig {
   readonly type: 'sdk';
   readonly name: string;
   readonly instance: object;
-  /** How many milliseconds the CLI waits for a call; without it there is no limit. */
+  /** How many milliseconds the CLI waits for a call; unlimited by default. */
   readonly timeout?: number;
 }
 
@@ -83,8 +83,8 @@ export type AgentDefinition = {
 };
 
 /**
- * The options of the official SDK, under their names, for everything that the CLI does itself. The host
- * passes them on as flags, environment variables or fields of `initialize`.
+ * The options of the official SDK, under their names, for everything that the CLI does itself. The
+ * host passes them on as flags, environment variables or fields of `initialize`.
  */
 export interface AgentOptions {
   readonly model?: string;
@@ -149,7 +149,10 @@ export interface LaunchOptions {
    * without it the CLI inherits everything. See `inheritEnv`.
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** With `env`: true adds `env` to all variables of this process, a list adds it to these variables only. */
+  /**
+   * With `env`: true adds `env` to all variables of this process, a list adds it to these variables
+   * only.
+   */
   readonly inheritEnv?: boolean | readonly string[];
   /** The path of the CLI; `duolane-agent` by default. `officialCli()` finds the vendor's CLI. */
   readonly pathToClaudeCodeExecutable?: string;
@@ -160,7 +163,10 @@ export interface LaunchOptions {
   readonly transport?: (launch: Launch) => Transport;
   /** The same purpose as `transport`, with the name and types of the official SDK. */
   readonly spawnClaudeCodeProcess?: SpawnClaudeCodeProcess;
-  /** Gets what the CLI writes to stderr. If it throws, the error is logged and it is not called again. */
+  /**
+   * Gets what the CLI writes to stderr. If it throws, the error is logged and it is not called
+   * again.
+   */
   readonly stderr?: (text: string) => void;
   /** How long the CLI may run after the end of its input, before SIGTERM. */
   readonly graceMs?: number;
@@ -182,24 +188,28 @@ export interface CallbackOptions {
   readonly canUseTool?: CanUseTool;
   readonly hooks?: HookOptions;
   readonly onElicitation?: OnElicitation;
-  /** Answers `request_user_dialog`. Without it the request stays unanswered, as in the official SDK. */
+  /**
+   * Answers `request_user_dialog`. Without it the request stays unanswered, as in the official SDK.
+   */
   readonly onUserDialog?: (
     request: JsonObject,
     options: { readonly signal: AbortSignal },
   ) => Promise<JsonObject> | JsonObject;
   /**
-   * Answers questions to a person: input of a tool, `can_use_tool` and elicitation, unless `canUseTool`
-   * or `onElicitation` is set. The CLI's request stays open until the answer comes.
+   * Answers questions to a person: input of a tool, `can_use_tool` and elicitation, unless
+   * `canUseTool` or `onElicitation` is set. The CLI's request stays open until the answer comes.
    */
   readonly ask?: Ask;
   /**
-   * Whether an answer to `ask` may change the input that it approves; true by default. With false, an
-   * answer that changes the input denies the tool.
+   * Whether an answer to `ask` may change the input that it approves; true by default. With false,
+   * an answer that changes the input denies the tool.
    */
   readonly approvalEdits?: boolean;
 }
 
-/** How long the CLI may stay silent. Time does not count while a handler runs or a person decides. */
+/**
+ * How long the CLI may stay silent. Time does not count while a handler runs or a person decides.
+ */
 export interface StallOptions {
   /** Time without a frame, while work is open, until a `stalled` message and an interrupt. */
   readonly afterMs: number;
@@ -209,22 +219,27 @@ export interface StallOptions {
 
 /** Options of the host itself, which the CLI does not see. */
 export interface HostOptions {
-  /** The lanes that `frames()` yields; `message` by default, which avoids the cost of the control lane. */
+  /**
+   * The lanes that `frames()` yields; `message` by default, which avoids the cost of the control
+   * lane.
+   */
   readonly lanes?: 'message' | 'both';
   /** Called synchronously with each frame of both lanes and directions; it must return quickly. */
   readonly onFrame?: (frame: Frame) => void;
-  /** A file that gets every frame as a line, secrets redacted; see docs/reference/trace-format.md. */
+  /**
+   * A file that gets every frame as a line, secrets redacted; see docs/reference/trace-format.md.
+   */
   readonly trace?: string;
   readonly logger?: Logger;
   /**
-   * Closes stdin right after the input, whatever still runs. `invalid` with tools, hooks or callbacks,
-   * whose responses need stdin.
+   * Closes stdin right after the input, whatever still runs. `invalid` with tools, hooks or
+   * callbacks, whose responses need stdin.
    */
   readonly oneshot?: boolean;
   readonly stall?: StallOptions | false;
   /**
-   * How long the CLI may take to acknowledge an interrupt, and then to end its turn, before it is ended
-   * and the session fails with `timeout`.
+   * How long the CLI may take to acknowledge an interrupt, and then to end its turn, before it is
+   * ended and the session fails with `timeout`.
    */
   readonly interruptMs?: number;
   /** How long `ready()` waits for the servers. */
@@ -241,7 +256,9 @@ export interface HostOptions {
   readonly maxLineBytes?: number;
   /** Gets a copy of the transcript, and is where `resume` loads a session from. */
   readonly sessionStore?: SessionStore;
-  /** Accepted for programs that set it, without effect: entries always go to the store immediately. */
+  /**
+   * Accepted for programs that set it, without effect: entries always go to the store immediately.
+   */
   readonly sessionStoreFlush?: string;
   /** How long the store may take to load the session that `resume` names. */
   readonly loadTimeoutMs?: number;

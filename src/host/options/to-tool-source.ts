@@ -10,8 +10,8 @@ const isServer = (value: object): value is SdkServer =>
   'connect' in value && typeof value.connect === 'function';
 
 /**
- * The value of `instance` as a ToolSource: itself, or a client of a server object of the MCP SDK, which
- * all sessions share. The client is loaded on demand, because most programs never use one.
+ * The value of `instance` as a ToolSource: itself, or a client of a server object of the MCP SDK,
+ * which all sessions share. The client is loaded on demand, because most programs never use one.
  */
 export async function toToolSource(instance: object): Promise<ToolSource> {
   if (isSource(instance)) return instance;

@@ -15,9 +15,9 @@ const RENAMED = { mcp_servers: 'mcpServers', system_prompt: 'systemPrompt' } as 
 const MISSING = ['toolConfig', 'verbatimPrompts', 'pluginDelivery'] as const;
 
 /**
- * The options under their current names. Throws `invalid` for a wrong value or a contradiction, with the
- * fix in the message, and `unsupported` for an option of the official SDK that the host does not have:
- * ignoring it would run the agent differently than the caller expects.
+ * The options under their current names. Throws `invalid` for a wrong value or a contradiction,
+ * with the fix in the message, and `unsupported` for an option of the official SDK that the host
+ * does not have: ignoring it would run the agent differently than the caller expects.
  */
 export function validateOptions(given: SessionOptions): SessionOptions {
   if (!isObject(given)) throw invalid(`options must be an object, got ${describeValue(given)}`);
@@ -45,7 +45,8 @@ export function validateOptions(given: SessionOptions): SessionOptions {
 
 function checkPermissions(options: SessionOptions): void {
   const { canUseTool, permissionMode, permissionPromptToolName, permissionPrompts } = options;
-  // A permission mode that never asks is accepted with canUseTool: `setPermissionMode` may change it later.
+  // A permission mode that never asks is accepted with canUseTool: `setPermissionMode` may change
+  // it later.
   if (canUseTool && permissionPromptToolName !== undefined && permissionPromptToolName !== 'stdio')
     throw invalid(
       `canUseTool would never be called: permissionPromptToolName sends the question to "${permissionPromptToolName}"; set only one of them`,
@@ -72,7 +73,9 @@ function checkTogether(options: SessionOptions): void {
     );
 }
 
-/** Whether the CLI may send requests to the host during a turn, which need stdin for the responses. */
+/**
+ * Whether the CLI may send requests to the host during a turn, which need stdin for the responses.
+ */
 export const isBidirectional = (options: SessionOptions, servers: ParsedServers): boolean =>
   servers.sdk.length > 0 ||
   Object.values(options.hooks ?? {}).some((matchers) => matchers.length > 0) ||

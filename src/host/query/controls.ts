@@ -53,9 +53,9 @@ export interface Controls {
 }
 
 /**
- * Creates the control methods. `initialized` is read only by methods that return a part of the CLI's
- * response to `initialize`. A response is trusted to have the type that its method promises: the host
- * checks only that it is an object or an array of objects.
+ * Creates the control methods. `initialized` is read only by methods that return a part of the
+ * CLI's response to `initialize`. A response is trusted to have the type that its method promises:
+ * the host checks only that it is an object or an array of objects.
  */
 export function controlsOf(request: Request, initialized: () => Promise<JsonObject>): Controls {
   const send = async (subtype: string, fields?: JsonObject): Promise<void> => {

@@ -26,9 +26,10 @@ export class AbortError extends DuolaneError {
 }
 
 /**
- * One run of an agent: a generator of messages with the control methods of the official SDK. An error
- * result is yielded and then, at the end of the process, thrown. `close`, `return` and breaking out of
- * the loop end the process without an error; an abort ends it and throws an `AbortError`.
+ * One run of an agent: a generator of messages with the control methods of the official SDK. An
+ * error result is yielded and then, at the end of the process, thrown. `close`, `return` and
+ * breaking out of the loop end the process without an error; an abort ends it and throws an
+ * `AbortError`.
  */
 export interface Query
   extends AsyncGenerator<SDKMessage, void, undefined>, Controls, AsyncDisposable {
@@ -54,8 +55,8 @@ export interface QueryInput {
 }
 
 /**
- * Runs a prompt. A string is one message; an iterable may yield more later. In both cases stdin stays
- * open until the run is idle, so tools, hooks and permissions work with both.
+ * Runs a prompt. A string is one message; an iterable may yield more later. In both cases stdin
+ * stays open until the run is idle, so tools, hooks and permissions work with both.
  *
  * @example
  * for await (const message of query({ prompt: 'Summarize README.md' })) {
@@ -75,13 +76,18 @@ export function query({ prompt, options = {} }: QueryInput): Query {
   );
 }
 
-/** The signal of options that are not validated yet. The session reports what is wrong with them. */
+/**
+ * The signal of options that are not validated yet. The session reports what is wrong with them.
+ */
 function signalOf(options: QueryOptions | null): AbortSignal | undefined {
   const signal: unknown = options?.abortController?.signal;
   return signal instanceof AbortSignal ? signal : undefined;
 }
 
-/** Throws `invalid` for a prompt that is neither a string nor an async iterable, before a process is started. */
+/**
+ * Throws `invalid` for a prompt that is neither a string nor an async iterable, before a process is
+ * started.
+ */
 export function checkPrompt(prompt: unknown): void {
   if (typeof prompt === 'string') return;
   if (typeof prompt === 'object' && prompt !== null && Symbol.asyncIterator in prompt) return;
@@ -114,7 +120,10 @@ const MAX_GENERATED = 10_000;
 
 const DONE: Step = { done: true, value: undefined };
 
-/** The generator of a query. Its own `next` keeps the order of calls that do not wait for each other. */
+/**
+ * The generator of a query. Its own `next` keeps the order of calls that do not wait for each
+ * other.
+ */
 class QueryRun implements RunMembers {
   readonly session: Promise<AgentSession>;
   readonly #signal: AbortSignal | undefined;

@@ -22,8 +22,8 @@ export interface StartupInput {
 }
 
 /**
- * Starts a CLI before its prompt is known, so that the first response comes sooner. Rejects with the
- * error of the session if the CLI fails to start, and with `timeout` if it does not respond to
+ * Starts a CLI before its prompt is known, so that the first response comes sooner. Rejects with
+ * the error of the session if the CLI fails to start, and with `timeout` if it does not respond to
  * `initialize`; no process is left running then.
  */
 export async function startup({

@@ -245,8 +245,8 @@ export type SyncHookJSONOutput = {
 export type HookJSONOutput = AsyncHookJSONOutput | SyncHookJSONOutput;
 
 /**
- * A function that the CLI calls for an event. `signal` aborts when the CLI no longer waits for it: its
- * `timeout` passed, or the turn was interrupted.
+ * A function that the CLI calls for an event. `signal` aborts when the CLI no longer waits for it:
+ * its `timeout` passed, or the turn was interrupted.
  */
 export type HookCallback = (
   input: HookInput,
@@ -261,8 +261,9 @@ export interface HookCallbackMatcher {
   /** How many seconds the CLI waits for the hooks. */
   timeout?: number;
   /**
-   * What happens to the action when a hook throws or returns an invalid result. With `block` the session
-   * fails to open on a CLI that does not support it, because the action would then run unchecked.
+   * What happens to the action when a hook throws or returns an invalid result. With `block` the
+   * session fails to open on a CLI that does not support it, because the action would then run
+   * unchecked.
    */
   onFailure?: 'block' | 'continue';
 }

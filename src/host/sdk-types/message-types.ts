@@ -8,8 +8,8 @@ import type {
 import type { HookEvent } from './hook-types.ts';
 import type { PermissionMode } from './permission-types.ts';
 
-// Types and not interfaces, so that a message is also a JsonObject: it may have members that are not
-// listed here.
+// Types and not interfaces, so that a message is also a JsonObject: it may have members that are
+// not listed here.
 
 /** The fields of every message. */
 type Common = { uuid: UUID; session_id: string };
@@ -101,7 +101,10 @@ type ResultCommon = Common & {
   terminal_reason?: string;
 };
 
-/** A result with a text. With `is_error: true` the turn failed although the subtype is `success`: an API error. */
+/**
+ * A result with a text. With `is_error: true` the turn failed although the subtype is `success`: an
+ * API error.
+ */
 export type SDKResultSuccess = ResultCommon & {
   subtype: 'success';
   result: string;
@@ -183,9 +186,9 @@ export type SDKPermissionDeniedMessage = System<
 >;
 
 /**
- * A permission decision of `duolane-agent` about a tool call, sent before the call runs. After an `ask`
- * comes the `allow` or `deny` that resulted from it. `input` is set if the call runs with other
- * arguments than the model gave.
+ * A permission decision of `duolane-agent` about a tool call, sent before the call runs. After an
+ * `ask` comes the `allow` or `deny` that resulted from it. `input` is set if the call runs with
+ * other arguments than the model gave.
  */
 export type PolicyDecisionMessage = System<
   'policy_decision',
@@ -309,8 +312,8 @@ export type SDKToolProgressMessage = Common & {
 };
 
 /**
- * Every other message, by its `type` and `subtype`. A newer CLI may send kinds that are not listed; they
- * are passed on unchanged.
+ * Every other message, by its `type` and `subtype`. A newer CLI may send kinds that are not listed;
+ * they are passed on unchanged.
  */
 export type SDKOtherMessage = Partial<Common> &
   (

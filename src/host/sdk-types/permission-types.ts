@@ -11,7 +11,10 @@ export type PermissionBehavior = 'allow' | 'deny' | 'ask';
 /** `{ toolName: 'Bash', ruleContent: 'npm test' }` is the rule `Bash(npm test)`. */
 export type PermissionRuleValue = { toolName: string; ruleContent?: string };
 
-/** Where the CLI keeps a changed rule: `session` lasts as long as the session, the others are settings. */
+/**
+ * Where the CLI keeps a changed rule: `session` lasts as long as the session, the others are
+ * settings.
+ */
 export type PermissionUpdateDestination =
   | 'userSettings'
   | 'projectSettings'
@@ -19,7 +22,9 @@ export type PermissionUpdateDestination =
   | 'session'
   | 'cliArg';
 
-/** A change of the session's permission rules. The CLI suggests them and accepts them in a result. */
+/**
+ * A change of the session's permission rules. The CLI suggests them and accepts them in a result.
+ */
 export type PermissionUpdate = { destination: PermissionUpdateDestination } & (
   | {
       type: 'addRules' | 'replaceRules' | 'removeRules';
@@ -69,8 +74,8 @@ export interface CanUseToolOptions {
 }
 
 /**
- * Decides whether a tool may run. The host sets no timer: the callback may wait for a person as long as
- * it needs. If it throws, the tool is denied with the error's message.
+ * Decides whether a tool may run. The host sets no timer: the callback may wait for a person as
+ * long as it needs. If it throws, the tool is denied with the error's message.
  */
 export type CanUseTool = (
   toolName: string,

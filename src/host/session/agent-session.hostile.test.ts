@@ -74,7 +74,7 @@ test('a request of the CLI with an id that the host uses does not release stdin'
   });
   await using _ = session;
   const { request_id } = await cli.until('control_request', 'initialize');
-  // Under the same id: answered at once, while ours still waits.
+  // Under the same id: answered immediately, while the request of the host still waits.
   cli.request({ subtype: 'can_use_tool', tool_name: 'X', input: {} }, request_id);
   await cli.answerTo(request_id);
   session.endInput();

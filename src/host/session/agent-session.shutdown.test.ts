@@ -19,7 +19,7 @@ const note = (reason: unknown): void => void unhandled.push(reason);
 beforeAll(() => void process.on('unhandledRejection', note));
 afterAll(() => void process.off('unhandledRejection', note));
 
-/** A handler that a test ends by hand, and that tells when it began and was aborted. */
+/** A handler that a test ends by hand, and that reports when it began and was aborted. */
 function held(): {
   readonly handler: ToolHandler<never>;
   readonly begun: Promise<void>;

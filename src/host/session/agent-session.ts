@@ -27,11 +27,11 @@ import type { FrameIterator } from '../frames/frame-iterator.ts';
 import { SessionTimeouts } from './session-timeouts.ts';
 import { PipeWriter } from '../frames/pipe-writer.ts';
 
-/** How long to wait for the process to exit after its pipe broke: the exit explains more than the pipe. */
+/** How long to wait, after the pipe broke, for the exit: it explains more than the pipe. */
 const BROKEN_MS = 1000;
 
 /**
- * One agent CLI process. It connects the pure state machines (control protocol, turns, stdin gate) to the
+ * One agent CLI process. It connects the pure state machines (control protocol, turns, gate) to the
  * pipe, and the frame queue to its reader.
  */
 export class AgentSession implements Session {
@@ -196,7 +196,7 @@ export class AgentSession implements Session {
     }
   }
 
-  /** Sends `mcp_set_servers`. The bridge has the new servers first, because the CLI connects immediately. */
+  /** Sends `mcp_set_servers` after the bridge has the new servers: the CLI connects immediately. */
   async setServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
     const { fields, declared } = await replaceServers(this.#parts.bridge, servers);
     this.#handshake.replaceServers(declared);
@@ -267,7 +267,7 @@ export class AgentSession implements Session {
     }
   }
 
-  /** Fails the session because the transport threw, which its contract forbids, or because reading did. */
+  /** Fails the session: the transport threw, which its contract forbids, or reading did. */
   #broke(reason: unknown): Exit {
     const { transport, logger } = this.#parts;
     const error = brokenTransport(reason);
@@ -286,7 +286,7 @@ export class AgentSession implements Session {
     this.#link.closeWrite(reason);
     for (const frame of frames) {
       if (frame['type'] === 'control_response') this.#reportLost(frame, reason.message);
-      // A broken pipe usually means that the CLI exits. Its exit gives a better error than the pipe.
+      // A broken pipe usually means that the CLI exits, and its exit gives a better error.
       else if (frame['type'] === 'control_request')
         this.#soon()
           .then(() => this.#link.unwritten(frame, reason))
@@ -295,7 +295,7 @@ export class AgentSession implements Session {
     }
   }
 
-  /** Ends the turn of a message that was not delivered. A CLI that closed its stdin is expected to exit. */
+  /** Ends the turn of a message that was not delivered, and the input: the CLI should exit. */
   #undeliveredMessage(frame: JsonObject, reason: DuolaneError): void {
     if (this.closing.aborted) return;
     this.#undelivered ??= undelivered(reason);
@@ -354,7 +354,7 @@ export class AgentSession implements Session {
     this.#ending(this[Symbol.asyncDispose]());
   }
 
-  /** Fails the session if the CLI refused `initialize` and needs it: it would run without hooks or servers. */
+  /** Fails the session if the CLI refused `initialize` and would run without hooks or servers. */
   #refused(error: unknown): void {
     if (this.closing.aborted) return;
     const { hooks, sdkMcpServers } = this.#parts.initialize;

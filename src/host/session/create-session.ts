@@ -29,7 +29,10 @@ import type { TimeoutLimits } from './session-timeouts.ts';
 const MANIFEST_MS = 250;
 const MINUTE_MS = 60_000;
 
-/** Validates the options and opens a session. If a step fails, everything that was opened is released. */
+/**
+ * Validates the options and opens a session. If a step fails, everything that was opened is
+ * released.
+ */
 export async function createSession(
   given: SessionOptions,
   signal?: AbortSignal,
@@ -53,7 +56,10 @@ export async function createSession(
   }
 }
 
-/** Opens the parts and the session. `scope` owns what is opened; the session disposes it after the process exits. */
+/**
+ * Opens the parts and the session. `scope` owns what is opened; the session disposes it after the
+ * process exits.
+ */
 async function createSessionParts(
   options: SessionOptions,
   servers: ParsedServers,
@@ -167,7 +173,10 @@ function frameQueue(
   });
 }
 
-/** Restores a session of a store to a temporary folder, where the CLI resumes it. `scope` removes the folder. */
+/**
+ * Restores a session of a store to a temporary folder, where the CLI resumes it. `scope` removes
+ * the folder.
+ */
 async function restoredConfig(
   options: SessionOptions,
   scope: Disposer,
@@ -200,7 +209,10 @@ function start(options: SessionOptions, launch: Launch, logger: Logger): Transpo
   });
 }
 
-/** Wraps the stderr callback. A pipe calls it, where an error would end the program: it is logged, once. */
+/**
+ * Wraps the stderr callback. A pipe calls it, where an error would end the program: it is logged,
+ * once.
+ */
 function guarded(stderr: (text: string) => void, logger: Logger): (text: string) => void {
   let isOff = false;
   return (text) => {
@@ -213,7 +225,10 @@ function guarded(stderr: (text: string) => void, logger: Logger): (text: string)
   };
 }
 
-/** Throws `invalid` for a field without a JSON form. The CLI would otherwise run without hooks and servers. */
+/**
+ * Throws `invalid` for a field without a JSON form. The CLI would otherwise run without hooks and
+ * servers.
+ */
 function checkJson(initialize: JsonObject): void {
   for (const [name, value] of Object.entries(initialize)) {
     try {

@@ -16,9 +16,9 @@ export interface ExitFacts {
 }
 
 /**
- * Decides whether the exit of a CLI is a failure. If every turn has its result, nothing that happens at
- * shutdown is a failure; it is `noise`, which is logged. The rule is about the current turn, so an
- * earlier result does not hide the failure of a later turn.
+ * Decides whether the exit of a CLI is a failure. If every turn has its result, nothing that
+ * happens at shutdown is a failure; it is `noise`, which is logged. The rule is about the current
+ * turn, so an earlier result does not hide the failure of a later turn.
  */
 export function exitVerdict(ending: ExitFacts): {
   readonly error?: DuolaneError;

@@ -9,7 +9,9 @@ import type { ServerReady } from '../types.ts';
 
 type HandshakeParts = Pick<SessionParts, 'initialize' | 'bridge' | 'checkInitialized'>;
 
-/** The `initialize` exchange, and what depends on it: sending messages, and waiting for the servers. */
+/**
+ * The `initialize` exchange, and what depends on it: sending messages, and waiting for the servers.
+ */
 export class Handshake {
   readonly initialized: Promise<JsonObject>;
   /** Set if messages must wait for the response to `initialize`. */
@@ -34,8 +36,8 @@ export class Handshake {
   }
 
   /**
-   * Calls `write` as soon as messages may be written. Stdin stays open until then: `send` has accepted the
-   * message, and the end of input may come before the message can be written.
+   * Calls `write` as soon as messages may be written. Stdin stays open until then: `send` has
+   * accepted the message, and the end of input may come before the message can be written.
    */
   async whenWritable(gate: StdinGate, write: () => void): Promise<void> {
     gate.unsent += 1;
@@ -53,7 +55,10 @@ export class Handshake {
     this.#fields = { ...Object.fromEntries(rest), ...serverFields(servers) };
   }
 
-  /** Sends `initialize`, also repeatedly. Permission requests that the CLI still has open are handled. */
+  /**
+   * Sends `initialize`, also repeatedly. Permission requests that the CLI still has open are
+   * handled.
+   */
   async again(): Promise<JsonObject> {
     const { bridge } = this.#parts;
     const { response, envelope } = await this.#link.exchange({
@@ -72,8 +77,8 @@ export class Handshake {
     const { bridge } = this.#parts;
     await orAborted(this.initialized, signal);
     if (bridge.waits || bridge.hasFailed) {
-      // A CLI may accept a manifest without reporting it; then only its status shows that it did. A CLI
-      // without this request rejects it, and `ready` waits until the tools are listed.
+      // A CLI may accept a manifest without reporting it; then only its status shows that it did. A
+      // CLI without this request rejects it, and `ready` waits until the tools are listed.
       const request = this.#link.request({ subtype: 'mcp_status' }, { signal });
       const status = await request.catch(() => undefined);
       bridge.observe(asObject(status)['mcpServers'], { turnBegins: false });
@@ -82,7 +87,9 @@ export class Handshake {
   }
 }
 
-/** The response to `initialize`, or an error that names `initialize` when the signal aborts first. */
+/**
+ * The response to `initialize`, or an error that names `initialize` when the signal aborts first.
+ */
 export const orAborted = <T>(initialized: Promise<T>, signal: AbortSignal): Promise<T> =>
   raceAbort(initialized, signal, (reason) => {
     const { code, message } = DuolaneError.from(reason);

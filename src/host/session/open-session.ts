@@ -3,8 +3,8 @@ import type { AgentSession } from './agent-session.ts';
 import type { Session } from '../types.ts';
 
 /**
- * Starts an agent CLI and opens a session with it. Rejects with `invalid` for invalid options. A failure
- * of the CLI itself is reported by the session: by `ready()`, by `done`, and in its loops.
+ * Starts an agent CLI and opens a session with it. Rejects with `invalid` for invalid options. A
+ * failure of the CLI itself is reported by the session: by `ready()`, by `done`, and in its loops.
  *
  * @example
  * await using session = await openSession({ model: 'sonnet' });
@@ -16,9 +16,9 @@ export async function openSession(options: SessionOptions = {}): Promise<Session
 }
 
 /**
- * `openSession` with the internal members of the session, for `query`. The session's code is loaded with
- * the first session, so that importing the package stays cheap. An abort before the CLI is started
- * rejects with the signal's reason, and no process is started.
+ * `openSession` with the internal members of the session, for `query`. The session's code is loaded
+ * with the first session, so that importing the package stays cheap. An abort before the CLI is
+ * started rejects with the signal's reason, and no process is started.
  */
 export async function startSession(
   options: SessionOptions,

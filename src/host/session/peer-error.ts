@@ -12,7 +12,10 @@ export interface PeerReport {
   readonly frames: readonly JsonObject[];
 }
 
-/** An error about a CLI that has exited: one line of stderr in the message, a `PeerReport` as `cause`. */
+/**
+ * An error about a CLI that has exited: one line of stderr in the message, a `PeerReport` as
+ * `cause`.
+ */
 export function peerError(
   code: ErrorCode,
   what: string,
@@ -37,7 +40,10 @@ export function peerError(
   );
 }
 
-/** The line of stderr that most likely has the reason: the last that names an error, else the last one. */
+/**
+ * The line of stderr that most likely has the reason: the last that names an error, else the last
+ * one.
+ */
 function lastLine(stderr: string): string {
   const lines = stderr
     .split('\n')

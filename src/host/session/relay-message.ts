@@ -6,9 +6,10 @@ import type { PipeWriter } from '../frames/pipe-writer.ts';
 const UNACKNOWLEDGED = 1000;
 
 /**
- * Sends a message of an in-process server to the CLI; resolves when the pipe has room. It does not wait
- * for the acknowledgement, so that a stream of progress messages is not slowed down. A CLI that
- * acknowledges none gets no more than `UNACKNOWLEDGED`, because each keeps memory until its response.
+ * Sends a message of an in-process server to the CLI; resolves when the pipe has room. It does not
+ * wait for the acknowledgement, so that a stream of progress messages is not slowed down. A CLI
+ * that acknowledges none gets no more than `UNACKNOWLEDGED`, because each keeps memory until its
+ * response.
  */
 export async function relayMessage(
   link: ControlLink,

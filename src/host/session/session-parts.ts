@@ -16,7 +16,9 @@ export interface SessionParts {
   readonly bridge: McpBridge;
   readonly handle: ControlHandler;
   readonly initialize: JsonObject;
-  /** Throws if the CLI lacks a feature that the session needs. No message is sent before this check. */
+  /**
+   * Throws if the CLI lacks a feature that the session needs. No message is sent before this check.
+   */
   readonly checkInitialized?: (answer: JsonObject) => void;
   readonly limits: TimeoutLimits;
   readonly maxLineBytes?: number;
@@ -31,8 +33,8 @@ export interface SessionParts {
 }
 
 /**
- * Releases the resources of the session. A release that takes longer than `cleanupMs` continues in the
- * background, so that it cannot delay the end of the session; it is logged, and so is an error.
+ * Releases the resources of the session. A release that takes longer than `cleanupMs` continues in
+ * the background, so that it cannot delay the end of the session; it is logged, and so is an error.
  */
 export async function releaseParts({ logger, limits, onEnded }: SessionParts): Promise<void> {
   const report = (why: string): void =>
@@ -44,8 +46,8 @@ export async function releaseParts({ logger, limits, onEnded }: SessionParts): P
 }
 
 /**
- * Handles a request that comes after stdin was closed. No response can be sent, so the request is refused
- * without effect. SessionEnd hooks still run: the CLI does not wait for their response.
+ * Handles a request that comes after stdin was closed. No response can be sent, so the request is
+ * refused without effect. SessionEnd hooks still run: the CLI does not wait for their response.
  */
 export function refuseLateRequest(
   { handle, logger }: SessionParts,

@@ -28,8 +28,8 @@ export interface Watched {
 }
 
 /**
- * Enforces the session's timeouts: the CLI is silent, does not acknowledge an interrupt, does not end its
- * turn after it, or does not exit after the end of its input.
+ * Enforces the session's timeouts: the CLI is silent, does not acknowledge an interrupt, does not
+ * end its turn after it, or does not exit after the end of its input.
  */
 export class SessionTimeouts {
   readonly #limits: TimeoutLimits;

@@ -21,7 +21,10 @@ export interface ConversationOptions extends Pick<
   readonly onDoubt: () => void;
 }
 
-/** Keeps the state of the session that messages of the CLI report. It reads each message before the app does. */
+/**
+ * Keeps the state of the session that messages of the CLI report. It reads each message before the
+ * app does.
+ */
 export class SessionTracker {
   readonly turns: TurnTracker = new TurnTracker();
   readonly gate: StdinGate;

@@ -4,9 +4,10 @@ const MOST_TICK_MS = 5000;
 const tickOf = (ms: number): number => Math.max(1, Math.min(ms / 10, MOST_TICK_MS));
 
 /**
- * Measures the time during which this process was awake. A suspended machine or a stopped process misses
- * ticks; at most two ticks of that time count, whether the clock ran or not. Without this, a laptop that
- * wakes up would fail its sessions with a timeout, although the CLI was suspended as well.
+ * Measures the time during which this process was awake. A suspended machine or a stopped process
+ * misses ticks; at most two ticks of that time count, whether the clock ran or not. Without this, a
+ * laptop that wakes up would fail its sessions with a timeout, although the CLI was suspended as
+ * well.
  */
 class AwakeTime {
   readonly #tickMs: number;
@@ -45,10 +46,10 @@ export function whileAwake(ms: number, run: () => void, now: () => number = mono
 }
 
 /**
- * Calls back after a period without activity. `reset` costs an assignment and no timer, because it is
- * called for every chunk of output: the period is checked in ticks and counts from the first tick after
- * the last activity. Time does not count while `counts` returns false, nor while the machine is
- * suspended. The timer does not keep the process alive.
+ * Calls back after a period without activity. `reset` costs an assignment and no timer, because it
+ * is called for every chunk of output: the period is checked in ticks and counts from the first
+ * tick after the last activity. Time does not count while `counts` returns false, nor while the
+ * machine is suspended. The timer does not keep the process alive.
  */
 export class SilenceTimer {
   readonly #afterMs: number;

@@ -7,21 +7,21 @@ import type { TurnTracker } from './turn-tracker.ts';
 const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);
 
 /**
- * Only sub-agents and workflows hold stdin open: they may still call tools of this process, and they
- * end. A background shell (a dev server, `tail -f`) may never report its end, while the CLI exits only
- * at the end of its input: holding stdin for it would keep a finished query open forever. The official
- * SDKs have the same rule.
+ * Only sub-agents and workflows hold stdin open: they may still call tools of this process, and
+ * they end. A background shell (a dev server, `tail -f`) may never report its end, while the CLI
+ * exits only at the end of its input: holding stdin for it would keep a finished query open
+ * forever. The official SDKs have the same rule.
  */
 const HOLDS_STDIN = new Set(['local_agent', 'local_workflow']);
 
 const holdsStdin = (task: JsonObject): boolean => HOLDS_STDIN.has(String(task['task_type']));
 
 /**
- * Decides when stdin may close, as a pure state machine. Stdin closes when the input has ended and the
- * run is idle: no request is pending in either direction, every turn has its result, no sub-agent or
- * workflow runs in the background, no turn is about to start, and the session state is not running. It
- * never closes on a timer, and never because the prompt was a string: a tool call that comes later could
- * not be answered.
+ * Decides when stdin may close, as a pure state machine. Stdin closes when the input has ended and
+ * the run is idle: no request is pending in either direction, every turn has its result, no
+ * sub-agent or workflow runs in the background, no turn is about to start, and the session state is
+ * not running. It never closes on a timer, and never because the prompt was a string: a tool call
+ * that comes later could not be answered.
  */
 export class StdinGate {
   /** How many messages `send` accepted that wait for the response to `initialize`. */
@@ -47,7 +47,9 @@ export class StdinGate {
     this.#inputEnded = true;
   }
 
-  /** Reads a message of the CLI. It is called for every message, so most types cost one comparison. */
+  /**
+   * Reads a message of the CLI. It is called for every message, so most types cost one comparison.
+   */
   observe(message: JsonObject): void {
     const type = message['type'];
     if (type === 'system') this.#system(message);

@@ -6,7 +6,9 @@ export interface ToolUse {
   readonly id: string;
   /** The name that the model sees: `mcp__server__tool`, or a built-in name. */
   readonly name: string;
-  /** The arguments; absent if larger than 64 KiB, or dropped because newer calls needed the memory. */
+  /**
+   * The arguments; absent if larger than 64 KiB, or dropped because newer calls needed the memory.
+   */
   readonly input?: unknown;
   /** Whether the call failed; absent while it runs. */
   readonly isError?: boolean;
@@ -50,7 +52,8 @@ export class ToolCallLog {
 
   #called({ id, name, input }: JsonObject, length: number): void {
     if (typeof id !== 'string' || this.#calls.has(id)) return;
-    // A line may contain several calls. Measuring each is expensive, so only those of a long line are measured.
+    // A line may contain several calls. Measuring each is expensive, so only those of a long line
+    // are measured.
     const size = length <= CONTENT_CHARS ? length : sizeOf(input);
     const isKept = size <= CONTENT_CHARS;
     const use = { id, name: String(name), ...(isKept && { input }) };
@@ -91,8 +94,9 @@ function sizeOf(value: unknown): number {
 
 /**
  * The last call of a tool, for tests of agents. The name is the one that the model sees or, for an
- * in-process server, the bare name. Throws `tool` if the tool was not called (with the names of those
- * that were), has no result yet, or failed; with `isError: true` it throws if the call succeeded.
+ * in-process server, the bare name. Throws `tool` if the tool was not called (with the names of
+ * those that were), has no result yet, or failed; with `isError: true` it throws if the call
+ * succeeded.
  *
  * @example
  * const { input } = expectToolCalled(session, 'create_ticket');

@@ -115,7 +115,7 @@ describe('TurnTracker', () => {
               const group = Array.from({ length: size + 1 }, () => `m${next++}`);
               for (const uuid of group) turns.send(uuid);
               if (strays(at)) {
-                // the end of a turn that is long over, or of nobody's
+                // the end of a turn that ended long ago, or of no turn
                 expect(turns.observe(result('unknown'))).toBe(0);
                 expect(turns.observe(life('m0', 'cancelled'))).toBe(at === 0 ? 1 : 0);
                 if (at === 0) group.shift();

@@ -17,15 +17,16 @@ export interface TurnResult {
 }
 
 /**
- * Decides which result ends which turn, as a pure state machine. Every message that the host sends has a
- * uuid and opens a turn; turns are numbered from 1. The rules, the most reliable first:
+ * Decides which result ends which turn, as a pure state machine. Every message that the host sends
+ * has a uuid and opens a turn; turns are numbered from 1. The rules, the most reliable first:
  *
  * 1. A result that names uuids (`user_message_uuids`) ends those turns and no others.
- * 2. If the CLI has named uuids before, a result without uuids ends the turns that the CLI reported as
- *    `started`. Without such turns it is a turn of the CLI's own, e.g. after a background task.
- * 3. Each result of a CLI that never names uuids ends the oldest open turn. When the CLI then reports
- *    that it is idle, turns sent before its last turn began were merged into that one. The same holds for
- *    turns that stay `doubtful`: a result came after they were sent, and no turn has begun since.
+ * 2. If the CLI has named uuids before, a result without uuids ends the turns that the CLI reported
+ *    as `started`. Without such turns it is a turn of the CLI's own, e.g. after a background task.
+ * 3. Each result of a CLI that never names uuids ends the oldest open turn. When the CLI then
+ *    reports that it is idle, turns sent before its last turn began were merged into that one. The
+ *    same holds for turns that stay `doubtful`: a result came after they were sent, and no turn has
+ *    begun since.
  *
  * Without these rules, a late result of an interrupted turn would end the next turn.
  */

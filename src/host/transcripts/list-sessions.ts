@@ -16,7 +16,10 @@ import {
 } from './transcript-files.ts';
 
 export interface SessionQuery {
-  /** The project's folder. Without it all projects on disk are read, or, of a store, the current folder's. */
+  /**
+   * The project's folder. Without it all projects on disk are read, or, of a store, the current
+   * folder's.
+   */
   readonly dir?: string;
   readonly limit?: number;
   readonly offset?: number;

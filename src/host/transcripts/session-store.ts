@@ -1,8 +1,9 @@
 import type { SessionKey, SessionStoreEntry } from '../../wire/transcript.ts';
 
 /**
- * A place to copy transcripts to while the CLI writes them. `append` is called in order, one call at a
- * time per session. An error of the store never ends the session; the message `mirror_error` reports it.
+ * A place to copy transcripts to while the CLI writes them. `append` is called in order, one call
+ * at a time per session. An error of the store never ends the session; the message `mirror_error`
+ * reports it.
  */
 export interface SessionStore {
   append(key: SessionKey, entries: readonly SessionStoreEntry[]): Promise<void>;

@@ -62,7 +62,10 @@ export class StoreMirror {
   }
 }
 
-/** Writes a session of a store to a temporary configuration folder, where a CLI can resume it. Dispose it afterwards. */
+/**
+ * Writes a session of a store to a temporary configuration folder, where a CLI can resume it.
+ * Dispose it afterwards.
+ */
 export async function restoreTranscript(
   store: SessionStore,
   {

@@ -189,7 +189,7 @@ describe('sessions', () => {
     ]);
   });
 
-  test('a store that fails never stops the session, and is told', async () => {
+  test('a store that fails never stops the session, and is reported', async () => {
     const store = new InMemorySessionStore();
     store.append = async () => {
       throw new Error('disk full');

@@ -83,7 +83,9 @@ function shortened(text: string): string {
   return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…` : line;
 }
 
-/** Whether an entry is a prompt of a person. Commands of the CLI are recorded as user messages, too. */
+/**
+ * Whether an entry is a prompt of a person. Commands of the CLI are recorded as user messages, too.
+ */
 const isPrompt = (entry: SessionStoreEntry): boolean =>
   entry.type === 'user' &&
   isMainThread(entry) &&
