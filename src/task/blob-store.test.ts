@@ -37,7 +37,7 @@ describe('file blobs', () => {
     expect(await textOf(await blobs.get(id))).toBe('');
   });
 
-  test('are for their owner only, and a stranger cannot tell that they exist', async () => {
+  test('are for their owner only, and do not exist for other callers', async () => {
     const blobs = fileBlobs({ directory });
     const { id } = await blobs.put({ ...entry, owner: 'ann' }, [bytes('x')]);
     expect(await textOf(await blobs.get(id, { caller: 'ann' }))).toBe('x');

@@ -45,7 +45,10 @@ export function contextFor(
     async *history() {},
     logger: quiet,
   };
-  return { ctx, abort: (code) => controller.abort(new DuolaneError(code, `told to: ${code}`)) };
+  return {
+    ctx,
+    abort: (code) => controller.abort(new DuolaneError(code, `stopped by the test: ${code}`)),
+  };
 }
 
 /** Folds what a run said into the task; throws if the log would refuse it. */
@@ -77,7 +80,7 @@ export function agentContract(name: string, harness: AgentHarness): void {
     return events.at(-1);
   };
 
-  // A situation that the harness cannot make is no test at all, rather than a skipped one.
+  // A situation that the harness cannot make has no test, instead of a skipped one.
   const given = (make: (() => Agent) | undefined): typeof test | (() => void) =>
     make ? test : () => undefined;
 
@@ -94,7 +97,7 @@ export function agentContract(name: string, harness: AgentHarness): void {
       const events = await run(harness.endless(), stop, (event) => {
         if (isWord(event)) stop.abort(code);
       });
-      expect(events.filter(isWord), 'deltas stop at once').toHaveLength(1);
+      expect(events.filter(isWord), 'no delta follows the abort').toHaveLength(1);
       const outcome = code === 'canceled' ? 'canceled' : 'failed';
       expect(checkRun(events)).toMatchObject({ type: 'run.finished', outcome });
       await released?.();
@@ -146,7 +149,7 @@ export function agentContract(name: string, harness: AgentHarness): void {
       await released?.();
     });
 
-    given(harness.asking)('when it asks and is answered at once', async () => {
+    given(harness.asking)('when it asks and gets the answer immediately', async () => {
       const answer: Ask = async ({ id }): Promise<Answer> => ({ id, action: 'accept' });
       const events = await run(harness.asking?.() as Agent, contextFor(newTask(), answer));
       expect(events.filter(({ type }) => type === 'input.required')).toHaveLength(1);

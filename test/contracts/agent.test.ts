@@ -38,7 +38,7 @@ agentContract('a tidy agent', {
     },
 });
 
-agentContract('a sloppy, deaf agent', {
+agentContract('an agent with invalid events that ignores its signal', {
   graceMs: 20,
   normal: () =>
     async function* () {
@@ -51,10 +51,10 @@ agentContract('a sloppy, deaf agent', {
   // It never waits for anything that lets a timer through.
   endless: () =>
     async function* () {
-      for (;;) yield { type: 'text.delta', id: 'a', delta: 'deaf ' };
+      for (;;) yield { type: 'text.delta', id: 'a', delta: 'more ' };
     },
   failing: () => () => {
-    throw new Error('at once');
+    throw new Error('before the first event');
   },
   tools: () =>
     async function* () {

@@ -27,7 +27,7 @@ function words(count: number): Entry[] {
   ].map((event, i) => numbered(event, i + 1));
 }
 
-/** What every output protocol promises, on random lawful logs. `make` gives a fresh encoder. */
+/** What every output protocol promises, on random valid logs. `make` creates an encoder. */
 export function encoderContract<Out>(
   name: string,
   make: () => Encoder<Out>,
@@ -36,7 +36,7 @@ export function encoderContract<Out>(
   const json = (outs: readonly unknown[]): string => JSON.stringify(outs);
 
   describe(`${name} is an encoder`, () => {
-    test('a replay is identical, and no lawful log makes it throw or changes by it', () => {
+    test('a replay is identical, and a valid log neither makes it throw nor is changed', () => {
       fc.assert(
         fc.property(lawfulLog, (entries) => {
           const before = json(entries);

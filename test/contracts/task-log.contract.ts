@@ -88,7 +88,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(await log.get('t2')).toMatchObject({ seq: 1 });
       });
 
-      test('two at once with one message id make one task', async () => {
+      test('two concurrent submits with one message id make one task', async () => {
         const first = turn('a', 't');
         const both = await Promise.all([log.submit(first), log.submit({ ...first, task: 'u' })]);
         expect(both[0].entry).toEqual(both[1].entry);
@@ -184,7 +184,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
     });
 
     describe('append', () => {
-      verifies('S133', 'refuses an unlawful event and keeps nothing of the batch', async () => {
+      verifies('S133', 'refuses an invalid event and keeps nothing of the batch', async () => {
         const claim = await claimed(log, 't');
         const batch: AgentEvent[] = [
           started,
@@ -225,7 +225,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(await log.append(next as Claim, 1, [started])).toBe(2);
       });
 
-      test('a note is no event of a claim', async () => {
+      test('a claim cannot append a note', async () => {
         const claim = await claimed(log, 't');
         const note = { type: 'cancel.requested' } as unknown as AgentEvent;
         await expect(log.append(claim, 1, [note])).rejects.toMatchObject({ code: 'invalid' });
@@ -249,7 +249,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         await expect(log.append(claim, 2, [huge])).rejects.toMatchObject({ code: 'too_large' });
       });
 
-      test('an entry that is nested too deeply is too large, and harms nobody else', async () => {
+      test('an entry that is nested too deeply is too large, and other tasks go on', async () => {
         const nested = (depth: number): unknown =>
           JSON.parse(`${'['.repeat(depth)}"[[[\\"["${']'.repeat(depth)}`) as unknown;
         const claim = await claimed(log, 't');
@@ -270,7 +270,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect((await collect(log.list({}))).map(({ task }) => task)).toEqual(['v', 't']);
       });
 
-      test('many at once to many tasks are all there, each in its order', async () => {
+      test('many concurrent appends to many tasks are all stored, each in its order', async () => {
         const tasks = Array.from({ length: 20 }, (_, index) => `t${index}`);
         await Promise.all(
           tasks.map(async (task) => {
@@ -298,7 +298,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(entries[2]).toMatchObject({ text: 'Response stopped.' });
       });
 
-      test('of a claimed task leaves the end to its owner, who hears it', async () => {
+      test('of a claimed task passes the note to the claim holder, which writes the end', async () => {
         const claim = await claimed(log, 't');
         expect(await log.requestCancel('t')).toMatchObject({ canceling: true, state: 'submitted' });
         const [note] = await collect(notesOf(claim), 1);
@@ -375,7 +375,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         await log.submit(turn('a', 'bob0', { owner: 'bob', tenant: 't1' }));
         await log.submit(turn('a', 'bob1', { owner: 'bob', tenant: 't2' }));
         await log.submit(turn('a', 'tenant0', { tenant: 't3' }));
-        // Each ends at once, so that no party has a run when the next is claimed.
+        // Each ends immediately, so that no party has a run when the next is claimed.
         const order: string[] = [];
         for await (const claim of log.claims('A', { agents: ['a'] })) {
           order.push(claim.task);
@@ -462,7 +462,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect((await log.submit(turn('a', 't'), { worker: 'B' })).claim).toBeDefined();
       });
 
-      test('what is released is claimable at once, and again only then', async () => {
+      test('a released task is claimable immediately, and not before', async () => {
         const claim = await claimed(log, 't');
         expect((await log.submit(turn('a', 't'), { worker: 'B' })).claim).toBeUndefined();
         const next = collect(log.claims('B', { agents: ['a'] }), 1);
@@ -507,7 +507,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           expect(await collect(notesOf(claim))).toEqual([]);
         });
 
-      test('hears a note that was written beside the claim itself', async () => {
+      test('gets a note that was appended during the claim', async () => {
         const owner = world.replica({ heartbeatMs: 1e5, leaseMs: 1e6 }).log;
         const [{ claim }] = await Promise.all([
           owner.submit(turn('a', 't'), { worker: 'A' }),
@@ -517,25 +517,29 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(notes).toMatchObject([{ type: 'cancel.requested' }]);
       });
 
-      verifies('S189', 'hears notes without announcements, over errors of the store', async () => {
-        const owner = world.replica({ notify: false, heartbeatMs: 20 });
-        let reads = 0;
-        owner.faults.losesAnswer = (method) => {
-          if (method === 'read') reads++;
-          return false;
-        };
-        const claim = await claimed(owner.log, 't');
-        let failures = 3;
-        owner.faults.failsBefore = (method) => method === 'beat' && failures-- > 0;
-        // By then what a claim reads at its beginning has been read.
-        while (failures === 3 || reads === 0)
-          await new Promise((resolve) => setTimeout(resolve, 5));
-        await log.submit(turn('a', 't'));
-        await log.requestCancel('t');
-        const notes = await collect(notesOf(claim), 2);
-        expect(notes.map((note) => note.type)).toEqual(['turn.submitted', 'cancel.requested']);
-        expect(failures).toBeLessThan(0);
-      });
+      verifies(
+        'S189',
+        'gets notes without announcements, despite errors of the store',
+        async () => {
+          const owner = world.replica({ notify: false, heartbeatMs: 20 });
+          let reads = 0;
+          owner.faults.losesAnswer = (method) => {
+            if (method === 'read') reads++;
+            return false;
+          };
+          const claim = await claimed(owner.log, 't');
+          let failures = 3;
+          owner.faults.failsBefore = (method) => method === 'beat' && failures-- > 0;
+          // By then what a claim reads at its beginning has been read.
+          while (failures === 3 || reads === 0)
+            await new Promise((resolve) => setTimeout(resolve, 5));
+          await log.submit(turn('a', 't'));
+          await log.requestCancel('t');
+          const notes = await collect(notesOf(claim), 2);
+          expect(notes.map((note) => note.type)).toEqual(['turn.submitted', 'cancel.requested']);
+          expect(failures).toBeLessThan(0);
+        },
+      );
     });
   });
 }

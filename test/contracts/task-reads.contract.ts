@@ -124,7 +124,7 @@ export function taskReadsContract(name: string, open: () => Promise<Store>): voi
     });
 
     describe('list', () => {
-      test('newest change first, filtered, and what is said in between is no change', async () => {
+      test('newest change first, filtered; text of a run does not change the order', async () => {
         const first = await claimed(log, 't1');
         await log.append(first, 1, [started]);
         await new Promise((resolve) => setTimeout(resolve, 5));

@@ -6,7 +6,7 @@ import { verifies } from '../verifies.ts';
 
 /**
  * What a source under test must have: 25 tools. `echo {text}` gives the text; `fail` throws `boom`;
- * `burst {count}` sends `count` progress messages at once, then its result; `slow` waits for its
+ * `burst {count}` sends `count` progress messages without a pause, then its result; `slow` waits for its
  * signal; `blocks` gives one block of each kind; the rest are `tool-<n>`.
  */
 export interface Opened extends AsyncDisposable {
@@ -40,7 +40,7 @@ const textOf = (result: ToolResult): unknown => result.content[0]?.['text'];
 
 /** The laws of a ToolSource, wherever it comes from. */
 export function toolSourceContract(name: string, open: () => Promise<Opened>): void {
-  describe(`${name} is a lawful ToolSource`, () => {
+  describe(`${name} keeps the contract of a ToolSource`, () => {
     test('it lists every tool once, in order, with an object schema', async () => {
       await using opened = await open();
       const tools = await toArray(opened.source.listTools());
@@ -91,7 +91,7 @@ export function toolSourceContract(name: string, open: () => Promise<Opened>): v
       expect(textOf(resultOf(events))).toBe('hi');
     });
 
-    test('sixty-four calls at once each get their own result', async () => {
+    test('sixty-four concurrent calls each get their own result', async () => {
       await using opened = await open();
       const texts = Array.from({ length: 64 }, (_, index) => `text ${index}`);
       const results = await Promise.all(
@@ -100,7 +100,7 @@ export function toolSourceContract(name: string, open: () => Promise<Opened>): v
       expect(results.map((events) => textOf(resultOf(events)))).toEqual(texts);
     });
 
-    test('a tool that throws gives a result that says so, and hurts nobody', async () => {
+    test('a tool that throws gives a failed result, and other calls go on', async () => {
       await using opened = await open();
       const [failed, fine] = await Promise.all([
         toArray(opened.source.callTool(call('fail'))),
@@ -175,7 +175,7 @@ export function toolSourceContract(name: string, open: () => Promise<Opened>): v
       await opened.slow.aborted;
     });
 
-    test('a listener is told of a change, after it was told that it listens', async () => {
+    test('a listener gets a change, after the confirmation that it listens', async () => {
       await using opened = await open();
       const stop = new AbortController();
       const seen: string[] = [];

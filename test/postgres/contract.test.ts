@@ -48,6 +48,6 @@ suite('postgres contract', postgresMissing, () => {
   }
 
   taskLogContract('postgres', open);
-  taskLogContract('postgres, told by another replica', apart);
+  taskLogContract('postgres, notified by another replica', apart);
   taskRunsContract('postgres', open);
 });

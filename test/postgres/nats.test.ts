@@ -43,7 +43,7 @@ async function startNats(port: number): Promise<ChildProcess> {
 }
 
 suite('wake-ups over NATS', missing, () => {
-  test('replicas hear each other over NATS alone, and look around when it comes back', async () => {
+  test('replicas notify each other over NATS alone, and read again after a reconnect', async () => {
     await using database = await startPostgres(['-c', 'fsync=off']);
     const port = await freePort();
     let server = await startNats(port);
@@ -56,7 +56,7 @@ suite('wake-ups over NATS', missing, () => {
       const options = { servers, maxReconnectAttempts: -1, reconnectTimeWait: 100 };
       const connection = await dial.connect(options);
       connections.push(connection);
-      // Looking is as good as switched off, so what is heard came over NATS.
+      // Polling is practically switched off, so every wake-up came over NATS.
       const rare = { heartbeatMs: 600_000, pollMs: 600_000 };
       const bus = natsBus({ connection });
       return postgresLog({ connectionString: database.url, bus, ...rare, ...more });
@@ -76,7 +76,7 @@ suite('wake-ups over NATS', missing, () => {
       const reading = collect(other.read('u', 0));
       server.kill('SIGKILL');
       await once(server, 'exit');
-      // Told while nobody could hear it.
+      // Published while no replica was connected.
       await one.append(next, 1, [started, say('x'), completed]);
       server = await startNats(port);
       expect(await reading).toHaveLength(4);

@@ -56,7 +56,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     };
   }
 
-  /** A task that says what it is told to, and a receiver that notes what it hears. */
+  /** A task whose text the test decides, and a receiver that records the events it gets. */
   async function world(log: TaskLog) {
     const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'go' }] };
     const { claim } = await log.submit(turn, { worker: 'w' });
@@ -81,7 +81,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     };
   }
 
-  test('one of them tells a receiver, each event once, and another goes on when it is gone', async () => {
+  test('one replica delivers each event once, and another goes on when it is gone', async () => {
     await using a = await replica('push_take');
     await using task = await world(a.log);
     await a.push.create('t', task.hook, '1.0', 0);
@@ -99,7 +99,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     await task.hears('s1', 's2', 's3', 's4', 's5', 's6');
   });
 
-  test('deleted by one of them, it is told nothing more by another, and stays deleted', async () => {
+  test('a receiver deleted by one replica gets nothing more from another, and stays deleted', async () => {
     await using a = await replica('push_delete');
     await using b = await replica('push_delete');
     await using task = await world(a.log);
@@ -129,7 +129,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     expect(asked).toBe(1);
   });
 
-  test('made anew by another under the same id, it is told from there', async () => {
+  test('a receiver created again by another replica under the same id gets events from there', async () => {
     await using a = await replica('push_anew');
     await using b = await replica('push_anew');
     await using task = await world(a.log);

@@ -69,7 +69,7 @@ suite('replicas on postgres', postgresMissing, () => {
     return { ends };
   }
 
-  /** Nothing lost, doubled or reordered, lawful, one final, and the same for everybody. */
+  /** Nothing lost, repeated or reordered; valid, one final entry, and the same for every reader. */
   async function expectWhole(seen: readonly Entry[], elsewhere: readonly Replica[]): Promise<void> {
     expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, index) => index + 1));
     expect(checkLaws(seen)).toEqual([]);
@@ -86,7 +86,7 @@ suite('replicas on postgres', postgresMissing, () => {
     'a cancel on another replica ends the stream of the running one within 250 ms',
     async () => {
       const { connectionString = '', schema = '' } = options(server.schema()).log;
-      // Whoever looks finds it far too late, so it has to be heard.
+      // Polling would find it far too late, so the notification has to arrive.
       const rare = { heartbeatMs: 600_000, pollMs: 600_000 };
       await using replicas = await start(2, { log: { ...rare, connectionString, schema } });
       const [owner, other] = replicas;
@@ -202,7 +202,7 @@ suite('replicas on postgres', postgresMissing, () => {
     expect(fenced).toEqual([]);
   }, 120_000);
 
-  test('who runs what is told by every replica, and a dead one grows old', async () => {
+  test('every replica lists who runs what, and a crashed one has a growing age', async () => {
     await using replicas = await start(2, options(server.schema()));
     const [owner, other] = replicas;
     const task = await owner.submit('count', '100000 words of 20 ms');
@@ -295,7 +295,7 @@ suite('replicas on postgres', postgresMissing, () => {
     test(`a replica that ${what} for ${ms / 1000} s catches up`, async () => {
       const schema = server.schema();
       await using proxy = await tcpProxy(server.port);
-      // Of the default times only the patience with a silent connection is shorter.
+      // Of the default times, only the timeout of a silent connection is shorter.
       const { connectionString = '' } = options(schema, proxy.port).log;
       await using owner = await Replica.start({
         log: { connectionString, schema, answerMs: 1000 },

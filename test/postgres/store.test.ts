@@ -59,7 +59,7 @@ suite('postgres store', postgresMissing, () => {
   }
 
   describe('opening', () => {
-    test('ten replicas at once make the tables once', async () => {
+    test('ten concurrent replicas create the tables once', async () => {
       const schema = server.schema();
       const logs = await Promise.all(Array.from({ length: 10 }, () => open(schema)));
       await logs[0]?.submit(turn('a', 't'));
@@ -136,7 +136,7 @@ suite('postgres store', postgresMissing, () => {
 
     test.each([
       ['is not JSON', "update S set line = 'x'"],
-      ['is no snapshot', `update S set line = '{"type":"text.end","id":"t","seq":1,"at":1}'`],
+      ['is not a snapshot', `update S set line = '{"type":"text.end","id":"t","seq":1,"at":1}'`],
       ['is gone', 'delete from S'],
     ])('a task whose snapshot %s is reported once, and hides no other', async (_, damage) => {
       const schema = server.schema();
@@ -183,7 +183,7 @@ suite('postgres store', postgresMissing, () => {
   });
 
   describe('group commit', () => {
-    test('what is written at once is one statement, and a hot task costs no other', async () => {
+    test('concurrent writes are one statement, and a cached task needs no other', async () => {
       const pool = new Pool({ connectionString: server.url });
       const { pool: counted, counts } = counting(pool);
       await using log = await postgresLog({ pool: counted, schema: server.schema() });
@@ -230,7 +230,7 @@ suite('postgres store', postgresMissing, () => {
       return [await open(schema, more), await open(schema, more)];
     }
 
-    test('the same message at once is one task, whoever takes it', async () => {
+    test('concurrent submits of one message are one task, on any replica', async () => {
       const [one, other] = await pair();
       for (let round = 0; round < 20; round++) {
         const first: Turn = turn('a', `t${round}`);
@@ -270,8 +270,7 @@ suite('postgres store', postgresMissing, () => {
           const both = await atOnce(finish, cancel, round);
           const states = await Promise.all([one, other].map((log) => log.get(task)));
           expect(states[0]).toEqual(states[1]);
-          // Whoever came second was refused: a note is not written behind an end, nor an end over a
-          // note.
+          // The second of the two is refused: a note cannot follow an end, nor an end an unread note.
           const [finished, canceled] = both.map(({ status }) => status === 'fulfilled');
           expect(states[0]).toMatchObject(
             finished

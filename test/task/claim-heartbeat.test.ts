@@ -5,7 +5,7 @@ import type { Agent } from '../../src/event/types.ts';
 import { collect, say, shape, turn, World } from './replica-world.ts';
 import { verifies } from '../verifies.ts';
 
-// The watcher of a run is the heartbeat of its claim: it renews, and hears what others wrote.
+// The heartbeat of a claim watches its run: it renews the lease and reads notes of others.
 const timers = (): number => getActiveResourcesInfo().filter((each) => each === 'Timeout').length;
 
 /** Says one word, then nothing until it is stopped or `done` resolves. */
@@ -20,14 +20,14 @@ const silent = (done: Promise<void> = new Promise(() => {})): Agent =>
 
 verifies(
   ['S184', 'S185', 'S187'],
-  'a run is watched from its beginning, every heartbeat, and no more once a cancel was heard',
+  'a run is watched from its start, at every heartbeat, until it gets a cancel',
   async () => {
     await using world = new World(memoryDatabase());
     const owner = world.replica({ notify: false, heartbeatMs: 20, pollMs: 1e6 });
     const other = world.replica();
     const runner = owner.runner({ w: silent() });
     await runner.submit(turn('w', 't'));
-    // Nothing tells the owner anything: it has to look, and it looks before the agent is done.
+    // Nothing notifies the claim holder: its heartbeat reads the note before the agent is done.
     while ((owner.faults.calls['beat'] ?? 0) < 3)
       await new Promise((resolve) => setTimeout(resolve, 5));
     await other.log.requestCancel('t');

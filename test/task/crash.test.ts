@@ -38,7 +38,7 @@ async function writeAndKill(
 
 verifies(
   ['S193', 'S197'],
-  'nothing acknowledged is lost by kill -9, there is no gap, and every run gets its end',
+  'kill -9 loses nothing that was acknowledged, leaves no gap, and every run gets its end',
   async () => {
     await using folder = await temporaryFolder();
     const file = join(folder.path, 'tasks.db');

@@ -26,7 +26,7 @@ const send = (url: string, agent: Agent, messageId: string): Promise<Streamed> =
   return follow(url, agent, 'SendStreamingMessage', { message });
 };
 
-/** Everything from the first event on, as a client gets it that has lost its connection at once. */
+/** All events from the first on, as a client gets them that lost its connection early. */
 const replay = (url: string, agent: Agent, task: string): Promise<Streamed> =>
   follow(url, agent, 'SubscribeToTask', { id: task }, { 'last-event-id': '0' });
 
@@ -117,7 +117,7 @@ test('1,000 streams of 160 KB live in a heap of 64 MB: each ends, and none is cu
   expect(lives()).toBe(true);
 }, 600_000);
 
-test('1,000 clients that replay 200 KB at once live in a heap of 64 MB, and each gets all of it', async () => {
+test('1,000 clients that replay 200 KB together fit into a heap of 64 MB, and each gets all of it', async () => {
   const chunks = 25;
   const { url, agent, lives } = await smallServer(chunks);
   const { task, state } = await send(url, agent, 'm');

@@ -56,7 +56,7 @@ function toSchema3(file: string): void {
 describe('sqlite log', () => {
   test('a file that cannot be locked is not said to be in use', async () => {
     await mkdir(join(folder, 'new'));
-    await writeFile(`${file}-lock`, 'this is no database. '.repeat(500));
+    await writeFile(`${file}-lock`, 'this is not a database. '.repeat(500));
     await expect(sqliteLog({ file })).rejects.toMatchObject({
       code: 'server',
       message: expect.stringContaining('must be writable') as string,
@@ -128,7 +128,7 @@ describe('sqlite log', () => {
       `update entries set line = '{"type":"turn.submitted","seq":1,"at":1,"turn":{"task":"bad"}}' where task = ${bad}`,
     ],
     ['half a snapshot', snapshot('{"task":"bad","seq":1}')],
-    ['a snapshot that is none', snapshot('[]')],
+    ['a snapshot that is not an object', snapshot('[]')],
   ])('a task damaged by %s is left out of lists and claims', async (_, damage) => {
     const first = await sqliteLog({ file });
     for (const task of ['good1', 'bad', 'good2']) await first.submit(turn(task));
@@ -358,7 +358,7 @@ describe('sqlite log', () => {
       expect(seen.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'completed' });
     });
 
-  test('a thread that keeps crashing is given up, and everybody is told', async () => {
+  test('a thread that keeps crashing is given up, and every caller gets the error', async () => {
     const threads: Worker[] = [];
     const store = await threadStore((again) => {
       const thread = sqliteThread(file)(again);
@@ -375,7 +375,7 @@ describe('sqlite log', () => {
     await expect(log.get('t')).rejects.toThrow('crashed 5 times');
   });
 
-  test('what cannot be opened says why', async () => {
+  test('a file that cannot be opened is refused with the reason', async () => {
     await expect(sqliteLog({ file: folder })).rejects.toMatchObject({ code: 'server' });
   });
 

@@ -129,7 +129,7 @@ describe('the driver', () => {
       for (const value of [said('a'), said('a')]) resolve({ done: false, value });
     };
     const nexts: Record<string, () => unknown> = {
-      'throws at once': never,
+      'throws before its first event': never,
       'gives a result, not a promise': () => ({ done: true, value: undefined }),
       'a thenable that throws': () => withThen({}, { value: never }),
       'a thenable whose then cannot be read': () => withThen({}, { get: never }),

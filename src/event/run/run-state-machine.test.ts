@@ -138,12 +138,12 @@ describe('blocks', () => {
   });
 
   test('a text that only the end has is sent', () => {
-    const events = enforced({ type: 'run.finished', outcome: 'completed', text: 'all at once' });
+    const events = enforced({ type: 'run.finished', outcome: 'completed', text: 'all together' });
     expect(brief(events)).toEqual([
       'run.started',
-      'text.delta text all at once',
-      'text.end text all at once',
-      'run.finished completed all at once',
+      'text.delta text all together',
+      'text.end text all together',
+      'run.finished completed all together',
     ]);
   });
 

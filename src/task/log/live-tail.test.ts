@@ -25,7 +25,7 @@ const commit = (head: Seq, rows: readonly EntryRow[]): Commit => ({
   claimable: false,
 });
 
-/** A store that fails until it is told not to; it has three entries. */
+/** A store with three entries that fails until a test lets it work. */
 class FailingStore {
   reads = 0;
   fails = true;
@@ -66,7 +66,7 @@ test('a reader that only the ring has served stays through a short failure of th
   expect(reading.take()).toMatchObject({ seq: 3 });
 });
 
-test('its patience has an end, and then it says what is wrong', async () => {
+test('it gives up after a time, and throws the error of the store', async () => {
   const { reading } = await servedFromTheRing();
   const failure = reading.next().catch((error: unknown) => error);
   await vi.advanceTimersByTimeAsync(20_000);
@@ -99,7 +99,7 @@ test('a log that closes while the store fails ends the reader, and no retry is m
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a reader that nobody has told anything yet is told at once', async () => {
+test('a reader that has read nothing yet gets the error immediately', async () => {
   const tails = new LiveTails(new FailingStore() as unknown as Store);
   await expect(tails.read('t', 0, {}).next()).rejects.toThrow('the disk is away');
   expect(vi.getTimerCount()).toBe(0);
@@ -121,15 +121,12 @@ test('what every reader has passed is not kept, and what one of them has not is'
   }
   expect([await seqOf(slow), await seqOf(slow)]).toEqual([2, 3]);
   expect(store.reads).toBe(0);
-  // Whoever comes now begins with the store.
+  // A new reader begins with the store.
   expect([await seqOf(late), await seqOf(late), await seqOf(late)]).toEqual([1, 2, 3]);
   expect(store.reads).toBe(1);
 });
 
-/**
- * One thing that happens to a task with readers: some entries more, somebody comes, or somebody
- * reads or leaves.
- */
+/** One step of a task with readers: more entries, a new reader, or a reader that reads or stops. */
 type Step =
   | { readonly do: 'commit'; readonly count: number; readonly rows: boolean }
   | { readonly do: 'come'; readonly behind: number }
@@ -154,7 +151,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-test('whoever reads, from wherever, has every entry once and in order', async () => {
+test('every reader, from any position, gets every entry once and in order', async () => {
   vi.useRealTimers();
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {

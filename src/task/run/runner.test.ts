@@ -35,7 +35,7 @@ test('disposing a runner waits until the last submitted task is released', async
   await Promise.all([submitting, disposing]);
   await macrotask();
   expect(order).toEqual(['handed back', 'disposed']);
-  // Another runner has it at once.
+  // Another runner can claim it immediately.
   for await (const claim of log.claims('other', { agents: ['a'] })) {
     expect(claim.task).toBe('t');
     break;
@@ -51,7 +51,7 @@ const turn = (task: string): Turn => ({
 });
 
 /**
- * The log, whose claims come once `open` is settled: as if the store were slow to say who waits.
+ * The log, whose claims come once `open` is settled, as with a store that is slow to claim.
  */
 const slowClaims = (log: TaskLog, open: Promise<void>): TaskLog =>
   new Proxy(log, {

@@ -108,7 +108,7 @@ describe('sqlite engine', () => {
     expect(outcome(engine.run([append])).replies).toMatchObject([{ failure: { code: 'fenced' } }]);
   });
 
-  test('an entry that somebody else wrote to the file is noticed by its number', () => {
+  test('an entry that another process wrote to the file is noticed by its number', () => {
     using engine = open();
     const events = [encodeEvent({ type: 'text.delta', id: 't', delta: 'x' })];
     const append = (id: number, after: number, lines: readonly string[]): ThreadCall => ({
@@ -128,7 +128,7 @@ describe('sqlite engine', () => {
     expect(commits.map(({ task }) => task)).toEqual(['u']);
   });
 
-  test('a file of a newer schema is refused and let go', () => {
+  test('a file of a newer schema is refused and closed', () => {
     open()[Symbol.dispose]();
     const db = openDatabase(file);
     db.exec('insert into migrations values(99, 0)');

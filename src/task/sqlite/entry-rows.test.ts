@@ -21,8 +21,8 @@ const plain = (rows: readonly EntryRow[]): EntryRow[] =>
   rows.map(({ seq, note, line }) => ({ seq, note, line }));
 
 describe('entries in SQLite', () => {
-  // How much is appended together, how long the lines are, and what is deleted: nobody who reads
-  // can tell.
+  // A reader does not notice how much is appended together, how long the lines are, and what is
+  // deleted.
   test('what was appended is read from every place, in pieces of every size', () => {
     const batch = fc.array(
       fc.record({ note: fc.boolean(), chars: fc.constantFrom(1, 200, 40_000) }),

@@ -35,7 +35,7 @@ test.each<[string, object]>([
   ['a list', { path: ['a'] }],
   ['an object', { usage: { inputTokens: 1 } }],
   ['a number that JSON has no word for', { at: Number.NaN }],
-  ['a time that is none', { at: null }],
+  ['a time that is not a number', { at: null }],
   ['a zero that JSON writes without its sign', { extra: -0 }],
   ['a function that says what JSON is', { toJSON: () => 'x' }],
   ['another format', { v: 2 }],

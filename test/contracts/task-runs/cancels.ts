@@ -12,7 +12,7 @@ export function canceledRuns({ replica, start }: Place): void {
     for (const notify of [true, false])
       verifies(
         ['S178', 'S183', 'S190'],
-        `a cancel on another replica stops the run (deaf: ${deaf}, notify: ${notify})`,
+        `a cancel on another replica stops the run (ignores its signal: ${deaf}, notify: ${notify})`,
         async () => {
           const [a, b] = [replica({ notify, heartbeatMs: 50 }), replica({ notify })];
           const stopped: unknown[] = [];
@@ -32,7 +32,7 @@ export function canceledRuns({ replica, start }: Place): void {
             'run.finished:canceled',
           ]);
           expect(entries.at(-1)).toMatchObject({ text: 'Response stopped.' });
-          // By its own replica, which heard of it, not by one that took the task over.
+          // By its own replica, which got the note, not by one that took over the task.
           expect(stopped).toMatchObject([{ code: 'canceled' }]);
           expect(await b.log.requestCancel('t')).toMatchObject({ state: 'canceled' });
         },
@@ -94,7 +94,7 @@ export function canceledRuns({ replica, start }: Place): void {
     const a = replica();
     const silent: Agent = async function* (_turn, ctx) {
       await new Promise((resolve) => onAbort(ctx.signal, resolve));
-      yield say('never heard');
+      yield say('never written');
     };
     await start(a, { s: silent }).submit(turn('s', 't'));
     await a.log.requestCancel('t');

@@ -69,7 +69,7 @@ export function askingRuns({ replica, start }: Place): void {
       expect(textOf(await whole(b.log, 't'))).toBe('Checking. You said yes.');
     });
 
-  test('a parked wait can be canceled when nobody has it', async () => {
+  test('a suspended wait can be canceled when no runner has it', async () => {
     const a = replica();
     await start(a, { a: askingAgent }, { suspendAfterMs: 5 }).submit(turn('a', 't'));
     await until(a.log, 't', sleeps);

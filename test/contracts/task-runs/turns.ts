@@ -16,7 +16,7 @@ import {
 import { verifies } from '../../verifies.ts';
 import { type Place, waits, whole } from './fixture.ts';
 
-/** What is said, once and in order, to whoever reads; several turns; limits of runs. */
+/** Events once and in order for every reader; several turns; limits of runs. */
 export function streamedRuns({ replica, start }: Place): void {
   test('a run is said once and in order, with deltas joined while a commit runs', async () => {
     const a = replica();
@@ -134,7 +134,7 @@ export function streamedRuns({ replica, start }: Place): void {
     expect(seen.slice(-2)).toEqual([{ traceparent: '00-1-2-01' }, ['t1']]);
   });
 
-  test('an agent sees nothing of another owner or tenant, also when there is none', async () => {
+  test('an agent sees no task of another owner or tenant, also without an owner', async () => {
     const a = replica();
     const seen = new Map<string, readonly string[]>();
     const curious: Agent = async function* ({ task }, ctx) {
@@ -149,8 +149,8 @@ export function streamedRuns({ replica, start }: Place): void {
       ['of ann', { owner: 'ann' }],
       ['of ann at x', { owner: 'ann', tenant: 'x' }],
       ['at x', { tenant: 'x' }],
-      ['of nobody', {}],
-      ['of nobody again', {}],
+      ['without an owner', {}],
+      ['without an owner, again', {}],
     ] as const) {
       await runner.submit(turn('c', task, place));
       await whole(a.log, task);
@@ -159,8 +159,8 @@ export function streamedRuns({ replica, start }: Place): void {
       'of ann': [],
       'of ann at x': [],
       'at x': [],
-      'of nobody': [],
-      'of nobody again': ['of nobody'],
+      'without an owner': [],
+      'without an owner, again': ['without an owner'],
     });
   });
 }
