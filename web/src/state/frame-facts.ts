@@ -1,5 +1,6 @@
 import type { Frame } from '../../../src/event/types.ts';
-import { isObject, type JsonObject } from '../../../src/json.ts';
+import { asObject, asString, type JsonObject } from '../../../src/json.ts';
+import { describeControl } from '../../../src/wire/describe-control.ts';
 
 /** What a control frame is, in the words of the timeline. `id` joins a request and its answer. */
 export interface FrameFacts {
@@ -13,44 +14,41 @@ export interface FrameFacts {
 }
 
 export function readFrame({ data }: Frame): FrameFacts {
-  const type = word(data['type']);
+  const type = asString(data['type']);
   if (type === 'control_request') return readRequest(data);
   if (type === 'control_response') return readAnswer(data);
   if (type === 'control_cancel_request')
     return { kind: 'cancel', ...idOf(data), label: 'take back' };
   // A message of the CLI or the host that the log keeps: a decision about a call.
-  const name = type === 'system' ? word(data['subtype']) : type;
+  const name = type === 'system' ? asString(data['subtype']) : type;
   return { kind: 'other', label: name.replaceAll('_', ' ') || 'frame' };
 }
 
 function readRequest(data: JsonObject): FrameFacts {
-  const request = object(data['request']);
-  const message = object(request['message']);
-  const method = word(message['method']);
+  const request = describeControl(asObject(data['request']));
+  const { subtype, server = '', method = 'answer', tool = '', event, callback = '' } = request;
   const base = { kind: 'request', ...idOf(data) } as const;
-  switch (request['subtype']) {
+  switch (subtype) {
     case 'mcp_message': {
-      const label = `${word(request['server_name'])}: ${method || 'answer'}`;
+      const label = `${server}: ${method}`;
       return method === 'tools/call' ? { ...base, label, isToolCall: true } : { ...base, label };
     }
     case 'can_use_tool':
-      return { ...base, label: `permission: ${displayToolName(word(request['tool_name']))}` };
-    case 'hook_callback': {
-      const event = word(object(request['input'])['hook_event_name']);
-      return { ...base, label: `hook: ${event || word(request['callback_id'])}` };
-    }
+      return { ...base, label: `permission: ${displayToolName(tool)}` };
+    case 'hook_callback':
+      return { ...base, label: `hook: ${event || callback}` };
     default:
-      return { ...base, label: word(request['subtype']).replaceAll('_', ' ') || 'request' };
+      return { ...base, label: subtype.replaceAll('_', ' ') || 'request' };
   }
 }
 
 function readAnswer(data: JsonObject): FrameFacts {
-  const response = object(data['response']);
+  const response = asObject(data['response']);
   const failed = response['subtype'] === 'error';
   return {
     kind: 'answer',
     ...idOf(response),
-    label: failed ? `error: ${word(response['error'])}` : 'answer',
+    label: failed ? `error: ${asString(response['error'])}` : 'answer',
     ...(failed && { failed }),
   };
 }
@@ -62,7 +60,5 @@ export const displayToolName = (name: string): string =>
 /** `notes · lookup` where the server goes without saying. */
 export const shortName = (name: string): string => name.replace(/^.* · /, '');
 
-const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
-const word = (value: unknown): string => (typeof value === 'string' ? value : '');
 const idOf = (data: JsonObject): { readonly id?: string } =>
   typeof data['request_id'] === 'string' ? { id: data['request_id'] } : {};
