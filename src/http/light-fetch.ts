@@ -9,6 +9,9 @@ const MAX_REDIRECTS = 5;
  */
 const IDLE_MS = 4_000;
 
+/** `fetch` of the platform, or a function that replaces it. */
+export type Fetch = typeof globalThis.fetch;
+
 /**
  * The members of a web Response that are needed to read it; several times cheaper than a real one.
  */

@@ -1,17 +1,6 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import { codeOfStatus, parseRetryAfter } from '../../http-status.ts';
 import { isObject } from '../../json.ts';
-
-/** An HTTP status of a model provider, or of an agent's server, as one of our codes. */
-export function codeOfStatus(status: number): ErrorCode {
-  if (status === 429) return 'rate_limited';
-  if (status === 529 || status === 503) return 'overloaded';
-  if (status >= 500) return 'server';
-  if (status === 401 || status === 403) return 'unauthorized';
-  if (status === 404) return 'not_found';
-  if (status === 408) return 'timeout';
-  if (status === 413) return 'too_large';
-  return 'invalid';
-}
 
 /** Names that providers, and agent CLIs, use instead of a status. */
 const NAMED: Readonly<Record<string, number>> = {
@@ -39,22 +28,13 @@ export function codeOfModel(status: number | undefined, name: string): ErrorCode
   return known === undefined ? undefined : codeOfStatus(known);
 }
 
-/** `Retry-After` in seconds or as a date, in ms from now. */
-export function retryAfterMs(value: string | null | undefined, now: number): number | undefined {
-  if (value === null || value === undefined || value === '') return undefined;
-  const seconds = Number(value);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
-}
-
 /** A status with the text of the body: the message is what the provider said, if it said anything. */
 export function httpStatusError(
   status: number,
   body: string,
   options: { readonly retryAfter?: string | null; readonly now?: number } = {},
 ): DuolaneError {
-  const wait = retryAfterMs(options.retryAfter, options.now ?? Date.now());
+  const wait = parseRetryAfter(options.retryAfter, options.now ?? Date.now());
   const words = messageIn(body);
   const message = words.startsWith(String(status)) ? words : `${status} ${words}`;
   return new DuolaneError(codeOfStatus(status), message, {

@@ -1,4 +1,5 @@
 import type { LightResponse } from '../../../http/light-fetch.ts';
+import { readBodyText } from '../../../http/read-body.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { InvalidLine } from '../../../wire/jsonl.ts';
@@ -19,26 +20,10 @@ export async function jsonMessages(response: LightResponse): Promise<readonly Js
 }
 
 /** A whole body as text; `too_large` beyond the limit, and the rest is not read. */
-export async function readText(
-  message: Request | LightResponse,
-  maxBytes: number,
-): Promise<string> {
+export function readText(message: Request | LightResponse, maxBytes: number): Promise<string> {
   const tooLarge = (): DuolaneError =>
     new DuolaneError('too_large', `a body is over the limit of ${maxBytes} bytes`);
-  const length = message.headers.get('content-length');
-  // A length that was declared is kept by HTTP itself; reading at once is several times faster.
-  if (length !== null && message.headers.get('content-encoding') === null) {
-    if (Number(length) > maxBytes) throw tooLarge();
-    return message.text();
-  }
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const part of (message.body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += part.byteLength;
-    if (bytes > maxBytes) throw tooLarge();
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString('utf8');
+  return readBodyText(message, maxBytes, tooLarge);
 }
 
 /** The events of a body, as they come. A broken connection throws `network`. */
