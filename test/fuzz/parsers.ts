@@ -15,7 +15,8 @@ import {
 import { isObject } from '../../src/json.ts';
 import { createRegistry, offerMessages, tool } from '../../src/mcp/index.ts';
 import { checkTrace, readTrace } from '../../src/trace/index.ts';
-import { ControlPeer, isControl, JsonlDecoder, readRpc, SseDecoder } from '../../src/wire/index.ts';
+import { ControlPeer, isControl, JsonlDecoder, SseDecoder } from '../../src/wire/index.ts';
+import { readRpc } from '../../src/wire/json-rpc.ts';
 import { mutated, mutatedText } from './inputs.ts';
 
 /** What is fuzzed: `run` may fail with a `DuolaneError` and with nothing else. */
