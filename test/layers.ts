@@ -1,4 +1,4 @@
-const CORE = ['errors', 'json', 'ask', 'stream', 'wire', 'event'] as const;
+const CORE = ['errors', 'json', 'ask', 'http-status', 'stream', 'wire', 'event'] as const;
 const PARTS = ['process', 'mcp', 'host', 'agent-cli', 'task', 'a2a', 'adapters'] as const;
 const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'metrics', 'http', 'grpc'] as const;
 
@@ -11,14 +11,15 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   errors: [],
   json: [],
   ask: ['json'],
+  'http-status': ['errors'],
   stream: ['errors'],
   wire: ['errors', 'json', 'stream'],
-  event: ['errors', 'json', 'ask', 'stream'],
+  event: ['errors', 'json', 'ask', 'http-status', 'stream'],
   grpc: ['errors', 'stream'],
   process: ['errors', 'stream'],
   mcp: ['errors', 'json', 'ask', 'stream', 'wire'],
   'mcp/grpc': ['errors', 'json', 'ask', 'stream', 'wire', 'grpc'],
-  'mcp/json-rpc/http': ['errors', 'json', 'ask', 'stream', 'wire', 'http'],
+  'mcp/json-rpc/http': ['errors', 'json', 'ask', 'http-status', 'stream', 'wire', 'http'],
   'mcp/json-rpc/stdio': ['errors', 'json', 'ask', 'stream', 'wire', 'process'],
   host: [...CORE, 'process', 'mcp'],
   'agent-cli': [...CORE, 'process', 'mcp'],
@@ -71,13 +72,13 @@ export const LOADERS: readonly string[] = [
 ];
 
 /** Pure parts: bytes and messages in and out. They import no I/O of Node. */
-export const PURE: readonly string[] = ['errors', 'json', 'ask', 'wire', 'outputs'];
+export const PURE: readonly string[] = ['errors', 'json', 'ask', 'http-status', 'wire', 'outputs'];
 
 /**
  * Every folder of `src/` and `web/src/`, with what it holds. A new folder gets its sentence here.
  */
 export const FOLDERS: Readonly<Record<string, string>> = {
-  src: 'error codes, JSON readers, questions, the main door',
+  src: 'error codes, JSON readers, questions, HTTP status mapping, the main door',
   'src/stream': 'queues, channels, abort and disposal helpers; knows no protocol',
   'src/wire': 'pure codecs and state machines: JSONL, SSE, JSON-RPC, control protocol, transcripts',
   'src/process': 'child processes: start, pipes, environment, process tree, watchdog',

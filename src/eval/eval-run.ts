@@ -2,11 +2,11 @@ import { DuolaneError } from '../errors.ts';
 import type { Entry, Usage } from '../event/types.ts';
 import type { EvalCall, EvalCase, EvalRun } from './types.ts';
 
-/** What the log of one run says, in the words of an evaluation. Times are those of the log. */
+/** Summarizes the log of one run for its evaluation. Times are those of the log. */
 export function runOf(each: EvalCase, round: number, entries: readonly Entry[]): EvalRun {
   const started = entries[0]?.at ?? 0;
   const last = entries.findLast((entry) => entry.type === 'run.finished');
-  if (!last) throw new DuolaneError('internal', `the run of ${each.name} has no end`);
+  if (!last) throw new DuolaneError('internal', `the run of case "${each.name}" has no end`);
   const texts = entries.filter((entry) => entry.type === 'text.delta' && !entry.path?.length);
   const [first] = texts;
   return {

@@ -47,7 +47,7 @@ const failing = ({ scores }: Evaluated): readonly string[] =>
   scores.filter(({ pass }) => !pass).map(({ name, value, why }) => `${name} ${value}: ${why}`);
 
 describe('an evaluation', () => {
-  verifies('S268', 'scores what the stream said, called and came to', async () => {
+  verifies('S268', 'scores the text, the calls and the outcome of a run', async () => {
     const [good, poor] = await all([
       {
         name: 'good',
@@ -80,20 +80,20 @@ describe('an evaluation', () => {
     ]);
     expect(poor?.pass).toBe(false);
     expect(failing(poor as Evaluated)).toEqual([
-      'outcome 0: completed, not rejected',
-      'text 0.5: does not say "river", but "The word is lane"',
+      'outcome 0: expected rejected, got completed',
+      'text 0.5: expected "river", got "The word is lane"',
       'tools 0.5: called look_up; erase is missing',
-      'output 0: it is {"word":"lane","n":[1,2]}',
+      'output 0: got {"word":"lane","n":[1,2]}',
       expect.stringMatching(/^total 0: \d+ ms, at most -1 ms$/),
     ]);
   });
 
-  test('cancels where a case says so, and expects the cancel to arrive', async () => {
+  test('cancels at the event that a case names, and expects the outcome canceled', async () => {
     const [run] = await all([{ name: 'stop', input: 'slow', cancelOn: 'text.delta' }]);
     expect(run).toMatchObject({ pass: true, outcome: 'canceled' });
   });
 
-  test('answers questions as the case says, and declines what it does not foresee', async () => {
+  test('answers questions with the answers of the case, and declines further ones', async () => {
     const input = 'ask';
     const [yes, no] = await all([
       { name: 'yes', input, answers: [{ action: 'accept' }], expect: { text: 'they accept' } },
@@ -112,21 +112,23 @@ describe('an evaluation', () => {
     const [thrown] = await all([{ name: 'thrown', input: 'fail' }], { scorers: [broken], logger });
     expect(JSON.stringify(told)).toContain('the dictionary is lost');
     expect(failing(thrown as Evaluated)).toEqual([
-      expect.stringMatching(/^outcome 0: failed, not completed \(Something went wrong inside/),
+      expect.stringMatching(
+        /^outcome 0: expected completed, got failed \(Something went wrong inside/,
+      ),
       'broken 0: the scorer threw: no judge',
     ]);
     const [slow] = await all([{ name: 'slow', input: 'slow' }], { timeoutMs: 50 });
-    expect(failing(slow as Evaluated)).toEqual(['outcome 0: canceled, not completed']);
+    expect(failing(slow as Evaluated)).toEqual(['outcome 0: expected completed, got canceled']);
   });
 
-  test('repeats cases, several at once, each with its round', async () => {
+  test('repeats cases, several concurrently, each with its round', async () => {
     const cases = ['a', 'b', 'c'].map((name) => ({ name, input: name }));
     const runs = await all(cases, { rounds: 2, atOnce: 4 });
     const names = runs.map(({ case: { name }, round }) => `${name}${round}`);
     expect(names.toSorted()).toEqual(['a1', 'a2', 'b1', 'b2', 'c1', 'c2']);
   });
 
-  test('stops when it is told to, or when nobody reads on', async () => {
+  test('stops when its signal aborts or its reader breaks out', async () => {
     const stop = AbortSignal.timeout(20);
     await expect(all([{ name: 'slow', input: 'slow' }], { signal: stop })).rejects.toThrow(
       'aborted due to timeout',
@@ -144,13 +146,13 @@ describe('an evaluation', () => {
     }
   });
 
-  test('refuses two cases of one name', async () => {
+  test('rejects two cases with one name', async () => {
     const each = { name: 'same', input: 'a' };
-    await expect(all([each, each])).rejects.toThrow('two cases are called same');
+    await expect(all([each, each])).rejects.toThrow('the name "same" is used twice');
   });
 });
 
-verifies('S268', 'the report sums up, and says to people why a run failed', async () => {
+verifies('S268', 'the report summarizes the runs and says why one failed', async () => {
   const runs = await all([
     { name: 'good', input: 'lane' },
     { name: 'bad | odd', input: 'lane', expect: { text: 'river' } },
@@ -169,7 +171,7 @@ verifies('S268', 'the report sums up, and says to people why a run failed', asyn
   const text = markdownOf(report);
   expect(text).toContain('1 of 2 runs pass.');
   expect(text).toContain('| ✗ bad \\| odd | 100 % | 100 % | 0 % |');
-  expect(text).toContain('- **bad | odd**, text: does not say "river", but "The word is lane"');
+  expect(text).toContain('- **bad | odd**, text: expected "river", got "The word is lane"');
 });
 
 describe('traces', () => {
@@ -214,11 +216,11 @@ describe('traces', () => {
       'gen_ai.evaluation.name': 'text',
       'gen_ai.evaluation.score.value': 0,
       'gen_ai.evaluation.score.label': 'fail',
-      'gen_ai.evaluation.explanation': 'does not say "river", but "The word is lane"',
+      'gen_ai.evaluation.explanation': 'expected "river", got "The word is lane"',
     });
   });
 
-  test('content stays here unless it is asked for; sent twice, it is the same trace', async () => {
+  test('content is not exported by default; a run that is sent twice is the same trace', async () => {
     const runs = await all([{ name: 'good', input: 'lane' }]);
     const without = JSON.stringify(otlpOf(runs, { service: 's' }));
     expect(without).not.toContain('lane"');
@@ -227,7 +229,7 @@ describe('traces', () => {
     expect(JSON.stringify(otlpOf(runs, { service: 's', content: true }))).toContain('"lane"');
   });
 
-  test('a collector that refuses, in whole or in part, is an error with its words', async () => {
+  test('a collector that rejects traces, all or some, is an error with its text', async () => {
     const answers = [
       { status: 200, body: '{}' },
       { status: 401, body: 'who are you?' },
@@ -242,8 +244,8 @@ describe('traces', () => {
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     await sendOtlp(`${url}/`, {});
-    await expect(sendOtlp(url, {})).rejects.toThrow('refused the traces: 401 who are you?');
-    await expect(sendOtlp(`${url}/v1/traces`, {})).rejects.toThrow(/refused 2 spans: .*too old/);
+    await expect(sendOtlp(url, {})).rejects.toThrow('rejected the traces: 401 who are you?');
+    await expect(sendOtlp(`${url}/v1/traces`, {})).rejects.toThrow(/rejected 2 spans: .*too old/);
     expect(paths).toEqual(['/v1/traces', '/v1/traces', '/v1/traces']);
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));

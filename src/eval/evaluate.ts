@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, errorMessage } from '../errors.ts';
 import type { Agent, Entry, Logger } from '../event/types.ts';
 import { completeTurn } from '../task/run/complete-turn.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
@@ -9,26 +9,35 @@ import { runOf } from './eval-run.ts';
 import { scoresOf } from './default-scores.ts';
 import type { EvalCase, EvalRun, Evaluated, Score, Scorer } from './types.ts';
 
+/** Options of `evaluate`. */
 export interface EvaluateOptions {
-  /** Of the agent in the log and in exported spans. */
+  /** The name of the agent in the log and in exported spans. */
   readonly name?: string;
   readonly scorers?: readonly Scorer[];
-  /** How many cases run at once, 1 by default: times mean most when nothing else runs. */
+  /**
+   * How many cases run concurrently; 1 by default, because times mean most when nothing else runs.
+   */
   readonly atOnce?: number;
-  /** Each case this many times, 1 by default: models do not say the same thing twice. */
+  /** How often each case runs; 1 by default. Models do not give the same text twice. */
   readonly rounds?: number;
   /** A run that takes longer is canceled; five minutes by default. */
   readonly timeoutMs?: number;
-  /** Hears what no caller is told, such as the error behind an internal one. */
+  /** Gets what no caller gets, such as the cause of an internal error. */
   readonly logger?: Logger;
-  /** Cancels what runs; the generator then throws its reason. */
+  /** Cancels the running cases; the generator then throws its reason. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Runs each case through the same runner and log as a served agent, and scores what the log says.
- * Yields the runs as they end. An agent or a scorer that throws is a run that does not pass, never an
- * exception. Leaving the loop cancels what still runs.
+ * Runs each case through the same runner and log as a served agent, and scores its log. Yields the
+ * runs as they end. An agent or a scorer that throws gives a run that does not pass, never an
+ * exception. Breaking out of the loop cancels the running cases.
+ *
+ * @example
+ * ```ts
+ * const cases = [{ name: 'greets', input: 'hello', expect: { text: 'hello' } }];
+ * for await (const { case: { name }, pass } of evaluate(agent, cases)) console.log(name, pass);
+ * ```
  */
 export async function* evaluate(
   agent: Agent,
@@ -69,26 +78,26 @@ export async function* evaluate(
       yield result;
     }
   } finally {
-    stop.abort(new DuolaneError('canceled', 'nobody wants the evaluation any more'));
-    // They were stopped; how each ended is of no use any more.
+    stop.abort(new DuolaneError('canceled', 'the evaluation was stopped by its reader'));
+    // The runs were cancelled, so their outcomes are not needed.
     await Promise.allSettled(running.values());
   }
 }
 
 async function entriesOf(
-  place: { readonly runner: Runner; readonly log: TaskLog },
+  host: { readonly runner: Runner; readonly log: TaskLog },
   agent: string,
   each: EvalCase,
   signal: AbortSignal,
 ): Promise<readonly Entry[]> {
   const ids = { agent, task: randomUUID(), context: randomUUID(), messageId: randomUUID() };
-  const parts = typeof each.input === 'string' ? [{ text: each.input }] : each.input;
+  const input = typeof each.input === 'string' ? [{ text: each.input }] : each.input;
   const answers = [...(each.answers ?? [])];
   const entries: Entry[] = [];
   let canceled = false;
   for await (const entry of completeTurn(
-    place,
-    { ...ids, parts },
+    host,
+    { ...ids, parts: input },
     {
       ask: async ({ id }) => ({ action: 'decline', ...answers.shift(), id }),
       signal,
@@ -97,7 +106,7 @@ async function entriesOf(
     entries.push(entry);
     if (entry.type !== each.cancelOn || canceled) continue;
     canceled = true;
-    await place.log.requestCancel(ids.task);
+    await host.log.requestCancel(ids.task);
   }
   return entries;
 }
@@ -107,7 +116,7 @@ async function scored(run: EvalRun, scorers: readonly Scorer[]): Promise<Evaluat
     try {
       return await scorer(run);
     } catch (error) {
-      const why = `the scorer threw: ${DuolaneError.from(error).message}`;
+      const why = `the scorer threw: ${errorMessage(error)}`;
       return { name: scorer.name || 'scorer', value: 0, pass: false, why };
     }
   });
@@ -118,5 +127,9 @@ async function scored(run: EvalRun, scorers: readonly Scorer[]): Promise<Evaluat
 function checkNames(cases: readonly EvalCase[]): void {
   const names = cases.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw new DuolaneError('invalid', `two cases are called ${twice}`);
+  if (twice !== undefined)
+    throw new DuolaneError(
+      'invalid',
+      `invalid cases: the name "${twice}" is used twice; expected unique names`,
+    );
 }

@@ -1,18 +1,19 @@
 import { createHash } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, type JsonObject } from '../json.ts';
 import { type Attributes, type SpanOptions, spansOf, type AttributeValue } from './spans.ts';
 import type { Evaluated, Score } from './types.ts';
 
+/** Options of `otlpOf`. */
 export interface OtlpOptions extends SpanOptions {
-  /** Name of the service that the traces are of. */
+  /** The name of the service that the traces belong to. */
   readonly service: string;
 }
 
 /**
- * Runs as traces in OTLP's JSON form: `invoke_agent` for a run, below it `chat` for each step and
- * `execute_tool` for each call. Scores are `gen_ai.evaluation.result` events of the run. Ids come from
- * the task, so what is sent twice is one trace.
+ * Encodes runs as traces in the JSON form of OTLP: `invoke_agent` for a run, below it `chat` for
+ * each step and `execute_tool` for each call. Scores are `gen_ai.evaluation.result` events of the
+ * run. Ids are derived from the task, so a run that is sent twice is one trace.
  */
 export function otlpOf(runs: readonly Evaluated[], options: OtlpOptions): JsonObject {
   const resource = { attributes: encoded({ 'service.name': options.service }) };
@@ -67,7 +68,9 @@ function encoded(attributes: Attributes): readonly JsonObject[] {
     }));
 }
 
-/** What the conventions call a double stays one where it happens to be whole. */
+/**
+ * Attributes that the conventions define as double stay doubles, also if the value is an integer.
+ */
 const FRACTIONS: ReadonlySet<string> = new Set([
   'gen_ai.evaluation.score.value',
   'gen_ai.response.time_to_first_chunk',
@@ -80,12 +83,16 @@ function valueOf(value: AttributeValue): JsonObject {
   return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
 }
 
+/** Headers, such as an API key, and the signal of the request. */
 export interface OtlpSendOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** Posts to `<url>/v1/traces`. Throws `server` when it is refused, in part too, with what the other end says. */
+/**
+ * Sends traces by POST to `<url>/v1/traces`. Throws `server`, with the text of the response, if
+ * they are rejected, even in part.
+ */
 export async function sendOtlp(
   url: string,
   body: JsonObject,
@@ -99,25 +106,27 @@ export async function sendOtlp(
     ...(signal && { signal }),
   }).catch((cause: unknown) => {
     signal?.throwIfAborted();
-    const why = `nobody takes traces at ${address}; is the collector running?`;
+    const why = `cannot send traces to ${address}: no connection; is the collector running?`;
     throw new DuolaneError('server', why, { cause });
   });
   const text = await response.text();
   if (!response.ok) {
-    const why = `${address} refused the traces: ${response.status} ${text.slice(0, 300)}`;
+    const why = `${address} rejected the traces: ${response.status} ${text.slice(0, 300)}`;
     throw new DuolaneError('server', why);
   }
   const rejected = rejectedSpans(text);
   if (rejected > 0)
-    throw new DuolaneError('server', `${address} refused ${rejected} spans: ${text.slice(0, 300)}`);
+    throw new DuolaneError(
+      'server',
+      `${address} rejected ${rejected} spans: ${text.slice(0, 300)}`,
+    );
 }
 
 function rejectedSpans(text: string): number {
   try {
-    const answer: unknown = JSON.parse(text);
-    const partial = isObject(answer) ? answer['partialSuccess'] : undefined;
-    return isObject(partial) ? Number(partial['rejectedSpans'] ?? 0) : 0;
+    const { partialSuccess } = asObject(JSON.parse(text));
+    return Number(asObject(partialSuccess)['rejectedSpans'] ?? 0);
   } catch {
-    return 0; // an answer in another form than ours says nothing about spans
+    return 0; // A body in another format says nothing about spans.
   }
 }

@@ -2,14 +2,14 @@ import { addUsage } from '../event/usage.ts';
 import type { Usage } from '../event/types.ts';
 import type { Evaluated, Measured, Score } from './types.ts';
 
-/** Of one measure over all runs that have it. */
+/** The distribution of one measure over all runs that have it. */
 export interface Spread {
   readonly p50: number;
   readonly p95: number;
   readonly max: number;
 }
 
-/** What an evaluation came to; plain JSON, format version 1. */
+/** The result of an evaluation as JSON, format version 1. */
 export interface EvalReport {
   readonly format: 'duolane-eval';
   readonly version: 1;
@@ -17,7 +17,7 @@ export interface EvalReport {
   readonly createdAt: number;
   readonly runs: number;
   readonly passed: number;
-  /** Mean of each score, by name. */
+  /** The mean of each score, by name. */
   readonly scores: Readonly<Record<string, number>>;
   readonly firstTextMs?: Spread;
   readonly totalMs?: Spread;
@@ -25,12 +25,16 @@ export interface EvalReport {
   readonly results: readonly ReportedRun[];
 }
 
+/** One run in a report. */
 export type ReportedRun = Pick<
   Evaluated,
   'outcome' | 'text' | 'totalMs' | 'firstTextMs' | 'pauseMs' | 'pass' | 'round' | 'error' | 'usage'
 > & { readonly case: string; readonly tools: readonly string[]; readonly scores: readonly Score[] };
 
-/** Sums up what `evaluate` yielded; it needs no entries, so who has many runs need not keep theirs. */
+/**
+ * Summarizes the runs of `evaluate`. It needs no entries, so a caller with many runs need not keep
+ * them.
+ */
 export function reportOf(agent: string, runs: readonly Measured[]): EvalReport {
   const scores = new Map<string, number[]>();
   for (const { name, value } of runs.flatMap((run) => run.scores))
@@ -87,7 +91,7 @@ function spread(values: readonly number[]): Spread | undefined {
   return { p50: at(0.5), p95: at(0.95), max: at(1) };
 }
 
-/** The report for people: one table of the runs, and why those that failed did. */
+/** The report as Markdown: a table of the runs, and why runs failed. */
 export function markdownOf(report: EvalReport): string {
   const { agent, runs, passed, scores, firstTextMs, totalMs, results } = report;
   const names = Object.keys(scores);
@@ -101,7 +105,7 @@ export function markdownOf(report: EvalReport): string {
   return [
     `# Evaluation of ${agent}`,
     '',
-    `${passed} of ${runs} runs pass.${said('First text', firstTextMs)}${said('Whole run', totalMs)}`,
+    `${passed} of ${runs} runs pass.${spreadText('First text', firstTextMs)}${spreadText('Total', totalMs)}`,
     '',
     row(['case', ...names, 'first text, ms', 'total, ms']),
     row(['---', ...names.map(() => '---'), '---:', '---:']),
@@ -114,7 +118,7 @@ export function markdownOf(report: EvalReport): string {
       ]),
     ),
     row(['mean', ...names.map((name) => percent(scores[name])), '', '']),
-    ...(failures.length > 0 ? ['', '## What failed', '', ...failures] : []),
+    ...(failures.length > 0 ? ['', '## Failures', '', ...failures] : []),
     '',
   ].join('\n');
 }
@@ -125,5 +129,5 @@ const nameOf = ({ case: name, round }: ReportedRun): string =>
 const percent = (value: number | undefined): string =>
   value === undefined ? '' : `${Math.round(value * 100)} %`;
 
-const said = (what: string, spread?: Spread): string =>
+const spreadText = (what: string, spread?: Spread): string =>
   spread ? ` ${what}: p50 ${spread.p50} ms, p95 ${spread.p95} ms.` : '';

@@ -2,17 +2,18 @@ import type { Entry } from '../event/types.ts';
 import { usageAttributes } from '../metrics/usage-attributes.ts';
 import type { Evaluated } from './types.ts';
 
+/** What exported spans contain. */
 export interface SpanOptions {
-  /** What was asked, said and called goes along. Off by default. */
+  /** Includes prompts, texts, arguments and outputs. Off by default. */
   readonly content?: boolean;
-  /** The few attributes that Langfuse reads beside those of the GenAI conventions. */
+  /** Adds the few attributes that Langfuse reads besides those of the GenAI conventions. */
   readonly langfuse?: boolean;
 }
 
 export type AttributeValue = string | number | boolean | readonly string[] | undefined;
 export type Attributes = Readonly<Record<string, AttributeValue>>;
 
-/** Times are Unix milliseconds. */
+/** One span. Times are Unix milliseconds. */
 export interface Span {
   readonly name: string;
   readonly start: number;
@@ -23,10 +24,10 @@ export interface Span {
 
 const FIRST_CHUNK = 'gen_ai.response.time_to_first_chunk';
 
-/** The run first, then its steps and calls in their order, in the names of the GenAI conventions. */
+/** The span of the run, then those of its steps and calls in order, by the GenAI conventions. */
 export function spansOf(run: Evaluated, options: SpanOptions): readonly Span[] {
   const spans = new Spans(run, options);
-  for (const entry of run.entries) spans.hear(entry);
+  for (const entry of run.entries) spans.onEntry(entry);
   return spans.all;
 }
 
@@ -34,7 +35,7 @@ class Spans {
   readonly all: Span[];
   readonly #options: SpanOptions;
   readonly #end: number;
-  /** Where the open ones stand, by call id. */
+  /** The index of each span of a call, by call id. */
   readonly #open = new Map<string, number>();
   #step: number | undefined;
   #model: string | undefined;
@@ -45,8 +46,8 @@ class Spans {
     this.all = [this.#root(run)];
   }
 
-  hear(entry: Entry): void {
-    if (!('path' in entry && entry.path?.length)) this.#hearStep(entry);
+  onEntry(entry: Entry): void {
+    if (!('path' in entry && entry.path?.length)) this.#onStepEntry(entry);
     switch (entry.type) {
       case 'run.started':
         this.#model = entry.model ?? this.#model;
@@ -58,19 +59,19 @@ class Spans {
             'gen_ai.operation.name': 'execute_tool',
             'gen_ai.tool.name': entry.name,
             'gen_ai.tool.call.id': entry.callId,
-            ...this.#as('tool'),
+            ...this.#type('tool'),
             ...this.#content('input', entry.args),
           }),
         );
         return;
       case 'tool.completed':
-        this.#amend(this.#open.get(entry.callId), {
+        this.#update(this.#open.get(entry.callId), {
           end: entry.at,
           attributes: this.#content('output', entry.output),
         });
         return;
       case 'tool.failed':
-        this.#amend(this.#open.get(entry.callId), {
+        this.#update(this.#open.get(entry.callId), {
           end: entry.at,
           failed: true,
           attributes: {
@@ -84,7 +85,7 @@ class Spans {
     }
   }
 
-  #hearStep(entry: Entry): void {
+  #onStepEntry(entry: Entry): void {
     switch (entry.type) {
       case 'step.started':
         this.#step = this.#begin(
@@ -94,7 +95,7 @@ class Spans {
             'gen_ai.operation.name': 'chat',
             'gen_ai.request.model': this.#model,
             'gen_ai.request.stream': true,
-            ...this.#as('generation'),
+            ...this.#type('generation'),
           },
         );
         return;
@@ -105,7 +106,7 @@ class Spans {
         return;
       }
       case 'step.finished':
-        this.#amend(this.#step, {
+        this.#update(this.#step, {
           end: entry.at,
           attributes: {
             ...usageAttributes(entry.usage),
@@ -137,7 +138,7 @@ class Spans {
         'duolane.outcome': run.outcome,
         'error.type': run.error?.code,
         ...usageAttributes(run.usage),
-        ...this.#as('agent'),
+        ...this.#type('agent'),
         ...(this.#options.langfuse && forLangfuse(run, turn?.context)),
         ...this.#content('input', run.case.input),
         ...this.#content('output', run.output ?? run.text),
@@ -146,7 +147,7 @@ class Spans {
   }
 
   #firstChunk(step: Span, at: number): void {
-    this.#amend(this.#step, {
+    this.#update(this.#step, {
       attributes: {
         [FIRST_CHUNK]: (at - step.start) / 1000,
         ...(this.#options.langfuse && {
@@ -156,18 +157,18 @@ class Spans {
     });
   }
 
-  /** What never ends by itself ends with the run. */
+  /** Adds a span. It ends with the run unless it is ended before. */
   #begin(name: string, start: number, attributes: Attributes): number {
     return this.all.push({ name, start, end: this.#end, failed: false, attributes }) - 1;
   }
 
-  #amend(index: number | undefined, { attributes, ...rest }: Partial<Span>): void {
+  #update(index: number | undefined, { attributes, ...rest }: Partial<Span>): void {
     const span = index === undefined ? undefined : this.all[index];
     if (!span || index === undefined) return;
     this.all[index] = { ...span, ...rest, attributes: { ...span.attributes, ...attributes } };
   }
 
-  #as(type: string): Attributes {
+  #type(type: string): Attributes {
     return this.#options.langfuse ? { 'langfuse.observation.type': type } : {};
   }
 
@@ -179,7 +180,10 @@ class Spans {
   }
 }
 
-/** Scores too: Langfuse reads no events, but shows and filters by the metadata of a trace. */
+/**
+ * The attributes for Langfuse, with the scores: it reads no events, but shows the metadata of a
+ * trace.
+ */
 function forLangfuse(run: Evaluated, session: string | undefined): Attributes {
   const scores = run.scores.map(({ name, value }) => [
     `langfuse.trace.metadata.${name.replaceAll(/\W/g, '')}`,

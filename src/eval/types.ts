@@ -2,37 +2,39 @@ import type { Answer } from '../ask.ts';
 import type { Failure } from '../errors.ts';
 import type { Entry, Outcome, Part, TaskEvent, Usage } from '../event/types.ts';
 
-/** One thing to say to an agent, and what must come of it. Plain JSON, except for parts with bytes. */
+/** One input for an agent, and the expected result. JSON, except for parts with bytes. */
 export interface EvalCase {
   /** Unique among the cases. */
   readonly name: string;
   readonly input: string | readonly Part[];
-  /** What a person says, in the order of the questions; a further question is declined. */
+  /** The answers of a person, in the order of the questions; a further question is declined. */
   readonly answers?: readonly Omit<Answer, 'id'>[];
-  /** Cancels at the first event of this type. */
+  /** Cancels the task at the first event of this type. */
   readonly cancelOn?: TaskEvent['type'];
   readonly expect?: Expectation;
 }
 
-/** Each field that is given is a score of its own. */
+/** What a run is expected to do. Each given field is a score of its own. */
 export interface Expectation {
   /** `completed` by default; `canceled` for a case that cancels. */
   readonly outcome?: Outcome;
-  /** All of these stand in the answer, or in the error where there is no answer, whatever their case. */
+  /**
+   * The text contains all of these, in any letter case; without a text, the error message does.
+   */
   readonly text?: string | readonly string[];
-  /** These are called, in this order; others may stand between. */
+  /** These tools are called in this order; other calls may come between. */
   readonly tools?: readonly string[];
-  /** The structured output has at least this. */
+  /** The structured output contains at least this. */
   readonly output?: unknown;
-  /** From the message to the first text, at most. */
+  /** The longest time from the message to the first text. */
   readonly firstTextMs?: number;
-  /** The longest silence between two texts, at most. */
+  /** The longest pause between two texts. */
   readonly pauseMs?: number;
-  /** From the message to the end, at most. */
+  /** The longest time from the message to the end. */
   readonly totalMs?: number;
 }
 
-/** From 0 to 1. What does not pass says why. */
+/** A score from 0 to 1. A score that does not pass says why. */
 export interface Score {
   readonly name: string;
   readonly value: number;
@@ -40,9 +42,10 @@ export interface Score {
   readonly why?: string;
 }
 
-/** A score of your own: a rule, a comparison, another model. */
+/** Your own score: a rule, a comparison, another model. */
 export type Scorer = (run: EvalRun) => Score | Promise<Score>;
 
+/** One tool call of a run. */
 export interface EvalCall {
   readonly name: string;
   readonly args: unknown;
@@ -50,10 +53,10 @@ export interface EvalCall {
   readonly error?: Failure;
 }
 
-/** What one run was like, as its log tells. */
+/** The facts of one run, read from its log. */
 export interface EvalRun {
   readonly case: EvalCase;
-  /** From 1, when cases are repeated. */
+  /** From 1; cases may be repeated. */
   readonly round: number;
   readonly entries: readonly Entry[];
   readonly outcome: Outcome;
@@ -67,11 +70,12 @@ export interface EvalRun {
   readonly totalMs: number;
 }
 
+/** A run with its scores. */
 export interface Evaluated extends EvalRun {
   readonly scores: readonly Score[];
-  /** Every score passes. */
+  /** Whether every score passes. */
   readonly pass: boolean;
 }
 
-/** A run without what was said in it, entry by entry. */
+/** A run without its entries. */
 export type Measured = Omit<Evaluated, 'entries'>;

@@ -12,49 +12,56 @@ import { Outbound } from './outbound.ts';
 import { toTrailers } from './status.ts';
 import { decodeTimeout } from './timeout.ts';
 
-/** What a handler knows about its call. */
+/** What a handler can read about its call, and do with it. */
 export interface CallContext extends Abortable {
   /** `/package.Service/Method`. */
   readonly path: string;
-  /** Aborts when the client cancels or leaves, the deadline passes, or the server closes. */
+  /** Aborts when the client cancels or disconnects, the deadline passes, or the server closes. */
   readonly signal: AbortSignal;
-  /** Unix ms, if the client set one. */
+  /** Unix time in ms, if the client set a deadline. */
   readonly deadline: number | undefined;
   readonly metadata: Metadata;
   /** The address of the client. */
   readonly peer: string;
-  /** What `authorize` gave. */
+  /** The value that `authorize` returned. */
   readonly principal: unknown;
-  /** Sent before the first message; once that is out, it throws `closed`. */
+  /** Adds headers that are sent before the first message. Throws `closed` once that is sent. */
   setHeader(metadata: Metadata): void;
-  /** Ends the call with `unauthorized` at this time (Unix ms), when what the caller has shown expires. */
+  /**
+   * Ends the call with `unauthorized` at this time (Unix ms), when the credentials of the caller
+   * expire.
+   */
   expireAt(time: number): void;
-  /** Resolves when all that was sent has come to the client's end, or the call is over: a round trip. */
+  /**
+   * Resolves when everything sent so far has reached the client, or the call is over. Takes a round
+   * trip.
+   */
   delivered(): Promise<void>;
 }
 
-/** Longer than this no timer can run; such a deadline is none. */
+/** The longest delay of a timer; a later deadline is ignored. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** What its server wants to know of a call. */
+/** What a call reports to its server. */
 export interface CallHooks {
   readonly sent: () => void;
   readonly ended: () => void;
-  /** The client read nothing for `stallMs`, and the call was cut. */
+  /** The client read nothing for `stallMs`, and the call was reset. */
   readonly stalled: (error: DuolaneError) => void;
 }
 
 /** How long a client may take. */
 export interface CallLimits {
-  /** To read something of what waits for it. */
+  /** To read some of the data that waits for it. */
   readonly stallMs: number;
-  /** To send one message. */
+  /** To send one complete message. */
   readonly messageMs: number;
 }
 
 /**
- * One call on the server's side: its life, what it writes, and its one status. It is the
- * cancellation of its own handler, so that one who never looks at the signal does not pay for it.
+ * One call on the server: its lifetime, its writes and its one status. It is itself the
+ * cancellation of its handler, so that a handler that never reads `signal` does not pay for an
+ * AbortSignal.
  */
 export class ServerCall extends Cancellation implements CallContext {
   readonly path: string;
@@ -84,18 +91,19 @@ export class ServerCall extends Cancellation implements CallContext {
     this.#headers = headers;
     this.#hooks = hooks;
     this.#outbound = new Outbound(stream, { stallMs, onStall: () => this.#cut(stallMs) });
-    // What goes wrong on a stream is told by its close.
+    // 'close' follows every error of a stream.
     stream.on('error', () => {});
     stream.on('close', () => {
       clearTimeout(this.#timer);
       clearTimeout(this.#expiry);
       this.#outbound.close();
-      if (!this.#trailers) this.#abort(new DuolaneError('canceled', 'the client left the call'));
+      if (!this.#trailers)
+        this.#abort(new DuolaneError('canceled', 'the client canceled the call or disconnected'));
       hooks.ended();
     });
   }
 
-  /** Begins the client's time limit; throws `malformed` for one that is none. */
+  /** Starts the timeout that the client set. Throws `malformed` if its header is invalid. */
   limit(): void {
     const timeout = this.#headers['grpc-timeout'];
     if (typeof timeout !== 'string') return;
@@ -103,7 +111,13 @@ export class ServerCall extends Cancellation implements CallContext {
     this.deadline = Date.now() + ms;
     if (ms > MAX_TIMER_MS) return;
     this.#timer = setTimeout(
-      () => this.end(new DuolaneError('timeout', `the call of ${this.path} passed its deadline`)),
+      () =>
+        this.end(
+          new DuolaneError(
+            'timeout',
+            `${this.path} timed out: the deadline of the client has passed`,
+          ),
+        ),
       ms,
     );
   }
@@ -119,7 +133,10 @@ export class ServerCall extends Cancellation implements CallContext {
 
   setHeader(metadata: Metadata): void {
     if (this.stream.headersSent)
-      throw new DuolaneError('closed', 'the header of the call has been sent already');
+      throw new DuolaneError(
+        'closed',
+        'cannot set a header: the headers of the call have been sent already',
+      );
     this.#header = { ...this.#header, ...toHeaders(metadata) };
   }
 
@@ -132,7 +149,10 @@ export class ServerCall extends Cancellation implements CallContext {
     this.#expiry = setTimeout(expire, ms);
   }
 
-  /** `undefined` where there is room for more; rejects once the call is over. */
+  /**
+   * Sends a message. Returns `undefined` if the stream accepts more; otherwise a promise, which
+   * rejects if the call ends.
+   */
   send(message: Uint8Array): Promise<void> | undefined {
     if (!this.stream.headersSent && !this.#over) {
       this.stream.respond(
@@ -149,19 +169,22 @@ export class ServerCall extends Cancellation implements CallContext {
     await this.#outbound.flushed();
     const { session } = this.stream;
     if (this.#over || !session || session.destroyed) return;
-    // A ping is answered by the other end in order, behind all that went before it.
+    // The peer acknowledges a ping in order, after everything that was sent before it.
     await new Promise<void>((resolve) => {
       this.stream.once('close', resolve);
       const sent = session.ping(() => {
         this.stream.off('close', resolve);
         resolve();
       });
-      // Too many are on their way, so the client is being waited for anyway.
+      // Too many pings are pending, so the client is being waited for anyway.
       if (!sent) resolve();
     });
   }
 
-  /** The one status of the call; only the first counts. An error also aborts the handler. */
+  /**
+   * Ends the call with its one status; only the first call counts. An error also aborts the
+   * handler.
+   */
   end(error?: unknown): void {
     if (this.#over) return;
     this.#trailers = error === undefined ? { 'grpc-status': 0 } : trailersOf(error);
@@ -174,12 +197,12 @@ export class ServerCall extends Cancellation implements CallContext {
         { ':status': 200, 'content-type': 'application/grpc', ...this.#header, ...this.#trailers },
         { endStream: true },
       );
-    // A client that is still sending is told that nobody listens any more.
+    // Reset the stream of a client that is still sending: nothing reads its messages any more.
     if (!this.stream.readableEnded)
       this.stream.once('finish', () => this.stream.close(constants.NGHTTP2_NO_ERROR));
   }
 
-  /** No status can reach a client that does not read, so the stream is reset. */
+  /** Resets the stream: a status cannot reach a client that does not read. */
   #cut(stallMs: number): void {
     const error = new DuolaneError(
       'timeout',
@@ -200,11 +223,18 @@ export class ServerCall extends Cancellation implements CallContext {
   }
 }
 
-/** Never throws: trailers that no header can carry must not cost the call its one status. */
+/**
+ * Converts an error to trailers and never throws: trailers that are invalid as headers must not
+ * prevent the one status of the call.
+ */
 function trailersOf(error: unknown): OutgoingHttpHeaders {
   try {
     return toTrailers(error);
   } catch (cause) {
-    return toTrailers(new DuolaneError('internal', 'the status has unusable trailers', { cause }));
+    return toTrailers(
+      new DuolaneError('internal', 'the trailers of the status are invalid as HTTP headers', {
+        cause,
+      }),
+    );
   }
 }

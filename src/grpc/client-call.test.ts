@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a connection that takes no request leaves neither timer nor listener', () => {
+test('a connection that accepts no request leaves neither timer nor listener', () => {
   vi.useFakeTimers();
   const refused = Object.assign(new Error('The session has been destroyed'), {
     code: 'ERR_HTTP2_INVALID_SESSION',
@@ -83,7 +83,7 @@ const TEXT = {
 };
 const ECHO = { path: '/s/echo', request: TEXT, response: TEXT };
 
-test('metadata that never comes holds no call back from its abort, its deadline or the end', async () => {
+test('a call whose metadata never comes still ends by its abort, its deadline or a dispose', async () => {
   await using server = await listenGrpc([unary(ECHO, async (request: string) => request)]);
   const asked: (() => void)[] = [];
   const client = new GrpcClient(server.url, {
@@ -104,12 +104,12 @@ test('metadata that never comes holds no call back from its abort, its deadline 
   await client[Symbol.asyncDispose]();
   expect(await left).toMatchObject({ code: 'closed' });
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
-  // What comes later is nobody's: it must not end the process.
+  // A later result has no reader: it must not end the process.
   for (const reject of asked) reject();
   await new Promise((resolve) => setImmediate(resolve));
 });
 
-test('what a handler throws is a warning of the process, if nobody else wants to know', async () => {
+test('an error of a handler is a warning of the process without onError', async () => {
   const warnings = on(process, 'warning');
   const broken = unary(ECHO, async (): Promise<string> => {
     throw new Error('password=hunter2');

@@ -17,7 +17,7 @@ interface Beginning extends Abortable {
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Calls `run` at a Unix time in ms; a time that no timer can reach is none. */
+/** Calls `run` at a Unix time in ms. A time beyond the longest timer is ignored. */
 export function endAtDeadline(
   deadline: number | undefined,
   run: () => void,
@@ -26,7 +26,7 @@ export function endAtDeadline(
   return ms <= MAX_TIMER_MS ? setTimeout(run, ms) : undefined;
 }
 
-/** One call on the client's side. Over when the server has said its status, or we have cancelled. */
+/** One call on the client. It is over when the server has sent its status, or when we cancel it. */
 export class ClientCall {
   readonly #connection: Connection;
   readonly #path: string;
@@ -41,12 +41,18 @@ export class ClientCall {
   #header: IncomingHttpHeaders | undefined;
   #trailers: IncomingHttpHeaders | undefined;
   #settled = false;
-  /** Tells who waits; what came before is dropped if it is the reader who wants no more. */
+  /**
+   * Settles the pending reader. `drop` also discards messages that arrived before, because the
+   * reader itself cancelled.
+   */
   #settle: (error: unknown, drop: boolean) => void = (error) => (this.#early = { error });
-  /** Why it ended before its caller listened: in the moment between its begin and `only`. */
+  /** Why the call ended before its caller began to read: between the constructor and `only`. */
   #early: { readonly error: unknown } | undefined;
 
-  /** `ended` is called once. Throws the reason if the signal has aborted already: then nothing goes on the wire. */
+  /**
+   * Begins a call. `ended` is called once. If the signal has aborted already, it throws the reason
+   * and sends nothing.
+   */
   constructor(
     connection: Connection,
     path: string,
@@ -78,7 +84,7 @@ export class ClientCall {
       this.#unfollow();
       throw notSent(path, error);
     }
-    // Only now: a deadline of a call that has no stream would cancel what is not there.
+    // Set after the stream exists: the deadline cancels the stream.
     this.#timer = endAtDeadline(deadline, () => this.cancel(late(path)));
     this.#listen();
     this.#caller.onAbort((reason) => this.cancel(reason));
@@ -89,7 +95,10 @@ export class ClientCall {
     if (!this.#settled) this.#stream.end(encodeFrame(message));
   }
 
-  /** Sends as the server reads, beside whatever is received; a source that throws cancels the call. */
+  /**
+   * Sends requests as fast as the server reads, independently of the responses. A source that
+   * throws cancels the call.
+   */
   sendAll<T>(requests: AsyncIterable<T>, encode: (request: T) => Uint8Array): void {
     const outbound = new Outbound(this.#stream);
     this.#outbound = outbound;
@@ -104,7 +113,7 @@ export class ClientCall {
     sending().catch((error: unknown) => this.cancel(error));
   }
 
-  /** The only message of the answer. */
+  /** Resolves with the only message of the response. */
   only(maxMessageBytes: number): Promise<Uint8Array> {
     if (this.#early) return Promise.reject(this.#early.error);
     return new Promise((resolve, reject) => {
@@ -116,13 +125,21 @@ export class ClientCall {
             if (failure) reject(failure);
             else if (message) resolve(message);
             else
-              reject(new DuolaneError('malformed', `${this.#path} ended well without a message`));
+              reject(
+                new DuolaneError(
+                  'malformed',
+                  `the server sent no response to ${this.#path}: expected one message`,
+                ),
+              );
           });
       });
     });
   }
 
-  /** The messages of the answer; the end of the loop is the call's good end. */
+  /**
+   * The messages of the response. The loop ends when the call ends with status OK, and throws
+   * otherwise.
+   */
   messages(maxMessageBytes: number): AsyncIterable<Uint8Array> {
     const inbound = new Inbound(this.#stream, maxMessageBytes);
     this.#settle = (error, drop) => (drop ? inbound.abort(error) : inbound.fail(error));
@@ -136,7 +153,7 @@ export class ClientCall {
     return inbound;
   }
 
-  /** Ends the call, unless it has ended; who waits for it gets the reason. */
+  /** Ends the call with `reason`, unless it has ended already. */
   cancel(reason: unknown): void {
     if (this.#settled) return;
     this.#over();
@@ -145,20 +162,20 @@ export class ClientCall {
     this.#settle(reason, true);
   }
 
-  /** The reader has gone. Resolves when nothing of the call is left here. */
-  leave(): Promise<void> {
-    this.cancel(new DuolaneError('canceled', `the call of ${this.#path} was left`));
+  /** Cancels the call because its reader stopped. Resolves when the stream is closed. */
+  dispose(): Promise<void> {
+    this.cancel(new DuolaneError('canceled', `the reader of ${this.#path} stopped`));
     return this.#stream.destroyed ? Promise.resolve() : this.#closed;
   }
 
   #listen(): void {
-    // What broke is told by the close, which comes after it.
+    // 'close' follows the error and reports it.
     let broken: NodeJS.ErrnoException | undefined;
     this.#stream.on('error', (error) => (broken = error));
     this.#stream.on('response', (headers) => {
       this.#header = headers;
       if (headers['grpc-status'] !== undefined) this.#trailers = headers;
-      // A call that was answered by something else than gRPC ends here; its body is of no use.
+      // A response that is not gRPC ends the call; its body is not read.
       else if (headers[':status'] !== 200 || !isGrpc(headers))
         this.cancel(fromHttp(Number(headers[':status'])));
     });
@@ -168,12 +185,12 @@ export class ClientCall {
     });
   }
 
-  /** Calls back when the status is known, which may be after the last byte. */
+  /** Calls `run` when the status is known, which may be after the last byte. */
   #atStatus(run: (failure: unknown) => void): void {
-    // Without one, the close of the stream says why.
+    // Without a status, 'close' of the stream reports the reason.
     if (this.#settled || !this.#trailers) return;
     this.#over();
-    this.#outbound?.fail(new DuolaneError('closed', `${this.#path} has ended`));
+    this.#outbound?.fail(new DuolaneError('closed', `cannot send: ${this.#path} has ended`));
     run(fromTrailers(this.#trailers));
   }
 
@@ -181,9 +198,9 @@ export class ClientCall {
     const { failure, gone } = this.#connection;
     const byPeer = !gone && (!broken || broken.code === 'ERR_HTTP2_STREAM_ERROR');
     const reset = this.#stream.rstCode ?? 0;
-    // A server that keeps the deadline too breaks the call off at the moment at which we would.
-    const overdue = byPeer && this.#deadline !== undefined && Date.now() >= this.#deadline;
-    const error = overdue
+    // The server enforces the same deadline and may reset the call just before our timer fires.
+    const isLate = byPeer && this.#deadline !== undefined && Date.now() >= this.#deadline;
+    const error = isLate
       ? late(this.#path)
       : byPeer
         ? (reset === 0 && fromTrailers({})) || fromReset(reset)
@@ -205,22 +222,22 @@ const isGrpc = (headers: IncomingHttpHeaders): boolean =>
   headers['content-type']?.startsWith('application/grpc') === true;
 
 export const late = (path: string): DuolaneError =>
-  new DuolaneError('timeout', `the call of ${path} passed its deadline`);
+  new DuolaneError('timeout', `${path} timed out: its deadline has passed`);
 
-/** The connection ended a moment ago, or a header is one that HTTP/2 does not take. */
+/**
+ * The error for a call that could not begin: the connection has just ended, or a header is invalid.
+ */
 function notSent(path: string, error: unknown): DuolaneError {
   const { code, message } = error as NodeJS.ErrnoException;
   const lost = code === 'ERR_HTTP2_INVALID_SESSION' || code === 'ERR_HTTP2_GOAWAY_SESSION';
-  return new DuolaneError(
-    lost ? 'network' : 'invalid',
-    `the call of ${path} was not sent: ${message}`,
-    { cause: error },
-  );
+  return new DuolaneError(lost ? 'network' : 'invalid', `cannot send ${path}: ${message}`, {
+    cause: error,
+  });
 }
 
-function unreachable(failure: Error | undefined, answered: boolean): DuolaneError {
+function unreachable(failure: Error | undefined, responded: boolean): DuolaneError {
   if (failure instanceof DuolaneError) return failure;
-  const what = answered ? 'has gone' : 'cannot be reached';
+  const what = responded ? 'disconnected' : 'cannot be reached';
   const why = failure?.message ?? 'the connection ended';
-  return new DuolaneError('network', `the gRPC server ${what} (${why})`, { cause: failure });
+  return new DuolaneError('network', `the gRPC server ${what}: ${why}`, { cause: failure });
 }

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../errors.ts';
-import { onAbort } from '../stream/abort.ts';
+import { raceAbort } from '../stream/abort.ts';
+import { Cancellation } from '../stream/cancellation.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
 import { endAtDeadline, ClientCall, late } from './client-call.ts';
@@ -8,15 +9,22 @@ import { type GrpcConnectOptions, GrpcConnections } from './connection.ts';
 import type { Metadata } from './metadata.ts';
 import { decode, type GrpcMethod } from './method.ts';
 
+/** Options of a `GrpcClient`. */
 export interface GrpcClientOptions extends GrpcConnectOptions {
-  /** Sent with every call: an `authorization`, say. Asked for each time, so that it may change. */
+  /**
+   * Returns metadata for every call, such as `authorization`. Called each time, so it may change.
+   */
   readonly metadata?: () => Metadata | Promise<Metadata>;
   /** A longer message of the server ends its call with `too_large`; 4 MiB by default. */
   readonly maxMessageBytes?: number;
 }
 
+/** Options of one call. */
 export interface GrpcCallOptions extends Abortable {
-  /** Unix ms: the server is told, and at that time the call ends with `timeout`, whatever it says. */
+  /**
+   * Unix time in ms. It is sent to the server, and the call ends with `timeout` at that time in any
+   * case.
+   */
   readonly deadline?: number | undefined;
   readonly metadata?: Metadata;
 }
@@ -24,9 +32,10 @@ export interface GrpcCallOptions extends Abortable {
 const MESSAGE_BYTES = 4 * 2 ** 20;
 
 /**
- * Calls methods of a server over gRPC. Connects with the first call, and again after a connection
- * has broken; nothing is repeated by itself. A failure is a DuolaneError whose cause (`statusOf`)
- * has the status and the trailers. Disposing lets no new call begin and waits for those that run.
+ * Calls methods of a server over gRPC. It connects with the first call, and again after a
+ * connection has broken; it never repeats a call. A failure is a DuolaneError whose cause
+ * (`statusOf`) has the status and the trailers. Disposing cancels the running calls and closes the
+ * connections.
  */
 export class GrpcClient implements AsyncDisposable {
   readonly #connections: GrpcConnections;
@@ -40,21 +49,25 @@ export class GrpcClient implements AsyncDisposable {
     this.#connections = new GrpcConnections(url, options);
     this.#options = options;
     this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
-    setMaxListeners(0, this.#scope.signal); // one for each call that waits for its metadata
+    // One listener for each call that waits for its metadata.
+    setMaxListeners(0, this.#scope.signal);
   }
 
-  /** Calls that run now. */
+  /** The number of running calls. */
   get calls(): number {
     return this.#calls.size;
   }
 
-  /** One message each way. An abort cancels the call and throws the signal's reason at once. */
+  /**
+   * Sends one message and resolves with the response. An abort cancels the call and throws the
+   * signal's reason immediately.
+   */
   async unary<I, O>(
     method: GrpcMethod<I, O>,
     request: I,
     options: GrpcCallOptions = {},
   ): Promise<O> {
-    // First: if it cannot be encoded, there must be no open stream that waits for it.
+    // Encode first: if it throws, no stream must be open that waits for the message.
     const encoded = method.request.encode(request);
     const call = await this.#begin(method.path, options);
     call.sendLast(encoded);
@@ -63,9 +76,10 @@ export class GrpcClient implements AsyncDisposable {
   }
 
   /**
-   * What the server sends, pulled: behind a slow reader the server waits. `requests` is one message
-   * or a stream of them, pulled as fast as the server reads. Leaving the loop cancels the call, and
-   * so does an abort, whose reason is thrown. Messages that came before a failure come first.
+   * Yields the messages that the server sends, as fast as the reader pulls them. `requests` is one
+   * message or a stream of them, pulled as fast as the server reads. Breaking out of the loop
+   * cancels the call, and so does an abort, whose reason is thrown. Messages that arrived before a
+   * failure are yielded first.
    */
   async *stream<I, O>(
     method: GrpcMethod<I, O>,
@@ -79,15 +93,15 @@ export class GrpcClient implements AsyncDisposable {
       for await (const bytes of call.messages(this.#maxMessageBytes))
         yield decode(method.response, bytes, method.path);
     } finally {
-      await call.leave();
+      await call.dispose();
     }
   }
 
-  /** Cancels what runs. */
+  /** Cancels the running calls and closes the connections. */
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    const closed = new DuolaneError('closed', 'the gRPC client was closed');
+    const closed = new DuolaneError('closed', 'cannot call: the gRPC client is closed');
     this.#scope.abort(closed);
     for (const call of this.#calls) call.cancel(closed);
     await this.#connections.close();
@@ -105,20 +119,19 @@ export class GrpcClient implements AsyncDisposable {
     return call;
   }
 
-  /** A token may take long or never come: the call can be left, or this client closed, meanwhile. */
+  /**
+   * Waits for the metadata. A token may take long or never come, so the call can be aborted, reach
+   * its deadline, or end with this client meanwhile.
+   */
   async #wait<T>(given: Promise<T>, path: string, options: GrpcCallOptions): Promise<T> {
-    const waiting = new AbortController();
-    const abort = (reason: unknown): void => waiting.abort(reason);
-    const unlisten = [options.signal, this.#scope.signal].map((signal) => onAbort(signal, abort));
-    const timer = endAtDeadline(options.deadline, () => abort(late(path)));
+    const stop = new Cancellation();
+    const unfollow = [options, { signal: this.#scope.signal }].map((each) => stop.follow(each));
+    const timer = endAtDeadline(options.deadline, () => stop.abort(late(path)));
     try {
-      return await Promise.race([
-        given,
-        new Promise<never>((_, reject) => onAbort(waiting.signal, reject)),
-      ]);
+      return await raceAbort(given, stop.signal);
     } finally {
       clearTimeout(timer);
-      for (const stop of unlisten) stop();
+      for (const each of unfollow) each();
     }
   }
 }

@@ -9,32 +9,40 @@ import { DuolaneError } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { pingWhileInUse, type KeepAliveOptions } from './keep-alive.ts';
 
+/** Options of the connections of a client. */
 export interface GrpcConnectOptions extends KeepAliveOptions {
-  /** For `grpcs:`: the certificates to trust, a client's own, and what else node:tls takes. */
+  /** For `grpcs:`: trusted certificates, a client certificate, and further options of node:tls. */
   readonly tls?: Pick<
     SecureClientSessionOptions,
     'ca' | 'cert' | 'key' | 'passphrase' | 'servername' | 'rejectUnauthorized'
   >;
-  /** How long a connection may take to be made; 10 s by default. */
+  /** How long connecting may take; 10 s by default. */
   readonly connectMs?: number;
-  /** What a server may send ahead of the reader, on each call; 256 KiB by default. More for far servers. */
+  /**
+   * How much a server may send ahead of the reader, per call; 256 KiB by default. Use more for
+   * distant servers.
+   */
   readonly windowBytes?: number;
 }
 
 /**
- * Servers cut a connection with all its calls when too many of them are cancelled: Node's after
- * 1,000 in a burst. So one connection carries no more calls than `MAX_STREAMS`, and takes no new
- * ones after `MAX_RESETS` cancels: even if all that run on it are cancelled too, it stays below.
+ * Servers close a connection with all of its calls when too many of them are cancelled; Node does
+ * after 1,000 in a burst. So a connection carries at most `MAX_STREAMS` calls, and accepts no new
+ * ones after `MAX_RESETS` cancels: even if all running calls are cancelled as well, it stays below
+ * the limit.
  */
 const MAX_STREAMS = 400;
 const MAX_RESETS = 500;
 
 const CONNECT_MS = 10_000;
-/** HTTP/2's own 64 KiB are four batches of a list: both ends then wait for each other much of the time. */
+/**
+ * The default of HTTP/2, 64 KiB, is four batches of a list: both sides then wait for each other
+ * much of the time.
+ */
 const WINDOW_BYTES = 256 * 1024;
 const CONNECTION_WINDOW_BYTES = 2 ** 20;
 
-/** One connection to a server; made at once, and never made again. */
+/** One connection to a server. It connects immediately, and never again. */
 class Connection {
   readonly #session: ClientHttp2Session;
   #open = 0;
@@ -46,12 +54,15 @@ class Connection {
     const settings = { initialWindowSize: windowBytes };
     this.#session = connect(origin, { ...options.tls, settings, maxSessionMemory: 64 });
     const timer = setTimeout(
-      () => this.#session.destroy(new Error(`no answer for ${connectMs} ms`)),
+      () =>
+        this.#session.destroy(
+          new Error(`connecting timed out after ${connectMs} ms: no response of the server`),
+        ),
       connectMs,
     );
     this.#session.once('connect', () => {
       clearTimeout(timer);
-      // Closed while it connected: to set the window then throws, with no caller to catch it.
+      // The session may have been closed meanwhile; setting the window would then throw uncaught.
       if (this.gone) return;
       this.#session.setLocalWindowSize(Math.max(windowBytes, CONNECTION_WINDOW_BYTES));
     });
@@ -60,21 +71,22 @@ class Connection {
     pingWhileInUse(this.#session, () => this.#open > 0, options);
   }
 
-  /** Why it broke, if it did. */
+  /** Why the connection broke, if it did. */
   get failure(): Error | undefined {
     return this.#failure;
   }
 
-  /** Whether it has ended, or is about to: no new call may begin on it. */
+  /** Whether the connection has ended or is ending: no new call may begin on it. */
   get gone(): boolean {
     return this.#session.closed || this.#session.destroyed;
   }
 
+  /** Whether a call may begin now. */
   get takesMore(): boolean {
     return !this.gone && this.#resets < MAX_RESETS && this.#open < this.#maxStreams;
   }
 
-  /** Whether it will never take more. */
+  /** Whether no call will ever begin on it again. */
   get spent(): boolean {
     return this.gone || this.#resets >= MAX_RESETS;
   }
@@ -89,14 +101,14 @@ class Connection {
     return stream;
   }
 
-  /** Cancels a call: the one way to do it, since it counts. */
+  /** Cancels a call. All cancels go through here, because they are counted. */
   reset(stream: ClientHttp2Stream): void {
     if (stream.closed || stream.destroyed) return;
     this.#resets += 1;
     stream.close(8); // CANCEL
   }
 
-  /** Lets what runs end. */
+  /** Closes the connection after its running calls have ended. */
   close(): Promise<void> {
     if (this.#session.destroyed) return Promise.resolve();
     return new Promise((resolve) => {
@@ -113,7 +125,7 @@ class Connection {
 
 export type { Connection };
 
-/** The connections to one server: one, until its limits or its end ask for another. */
+/** The connections to one server: one, until its limits or its end require another. */
 export class GrpcConnections {
   readonly #origin: string;
   readonly #options: GrpcConnectOptions;
@@ -123,17 +135,20 @@ export class GrpcConnections {
   constructor(url: string, options: GrpcConnectOptions) {
     const { protocol, host } = new URL(url);
     if (protocol !== 'grpc:' && protocol !== 'grpcs:')
-      throw new DuolaneError('invalid', `"${url}" is no address of gRPC: grpc://host:port`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid address "${url}": expected grpc://host:port or grpcs://host:port`,
+      );
     this.#origin = `${protocol === 'grpc:' ? 'http' : 'https'}://${host}`;
     this.#options = options;
   }
 
-  /** One that takes a call now. */
+  /** Returns a connection on which a call may begin now. */
   get(): Connection {
     if (this.#closed) throw new DuolaneError('closed', 'the gRPC client was closed');
     for (const connection of this.#connections) {
       if (connection.takesMore) return connection;
-      // A spent one closes itself after its last call.
+      // A spent connection closes after its last call.
       if (connection.spent) this.#connections.delete(connection);
     }
     const fresh = new Connection(this.#origin, this.#options);

@@ -11,24 +11,26 @@ import { GrpcStatus } from './status.ts';
 
 const KEY = 'grpc-status-details-bin';
 
-/** One detail of a status: a message with its schema, so that the other end knows what it is. */
+/** One detail of a status: a message with its schema, so that the peer knows its type. */
 export interface Detail<D extends DescMessage = DescMessage> {
   readonly schema: D;
   readonly message: MessageShape<D>;
 }
 
-/** A status with typed details in its trailers; hang it on a DuolaneError as its cause. */
+/** Creates a status with typed details in its trailers. Use it as the cause of a DuolaneError. */
 export function detailedStatus(
   status: number,
   message: string,
   details: readonly Detail[],
 ): GrpcStatus {
   const packed = details.map((detail) => anyPack(detail.schema, detail.message));
-  const whole = create(StatusSchema, { code: status, message, details: packed });
-  return new GrpcStatus(status, message, { [KEY]: toBinary(StatusSchema, whole) });
+  const statusMessage = create(StatusSchema, { code: status, message, details: packed });
+  return new GrpcStatus(status, message, { [KEY]: toBinary(StatusSchema, statusMessage) });
 }
 
-/** The details of one type in a status; none if it has none, or what it has cannot be read. */
+/**
+ * Returns the details of one type in a status; empty if there are none or they cannot be decoded.
+ */
 export function detailsIn<D extends DescMessage>(
   status: GrpcStatus | undefined,
   schema: D,
@@ -38,7 +40,7 @@ export function detailsIn<D extends DescMessage>(
   try {
     return fromBinary(StatusSchema, bytes).details.flatMap((any) => anyUnpack(any, schema) ?? []);
   } catch {
-    // Details that cannot be decoded are left out; the status itself is kept.
+    // Details that cannot be decoded are ignored; the status itself is still valid.
     return [];
   }
 }

@@ -8,7 +8,7 @@ const cut = (bytes: Uint8Array, at: readonly number[]): Uint8Array[] => {
   return [0, ...places].map((from, n) => bytes.subarray(from, places[n] ?? bytes.length));
 };
 
-test('messages come out as they went in, however the bytes are cut', () => {
+test('messages are decoded unchanged, in any chunks', () => {
   fc.assert(
     fc.property(
       fc.array(fc.uint8Array({ maxLength: 300 })),
@@ -24,7 +24,7 @@ test('messages come out as they went in, however the bytes are cut', () => {
   );
 });
 
-test('half a message is partial, and gives nothing', () => {
+test('an incomplete message is partial and is not returned', () => {
   const decoder = new FrameDecoder(1_000);
   const frame = encodeFrame(new Uint8Array(10));
   expect(decoder.decode(frame.subarray(0, 14))).toEqual([]);
@@ -32,7 +32,7 @@ test('half a message is partial, and gives nothing', () => {
   expect(decoder.decode(frame.subarray(14))).toHaveLength(1);
 });
 
-test('a message over the limit is refused at its header', () => {
+test('a message over the limit is rejected at its header', () => {
   const decoder = new FrameDecoder(9);
   expect(decoder.decode(encodeFrame(new Uint8Array(9)))).toHaveLength(1);
   const header = encodeFrame(new Uint8Array(10)).subarray(0, 5);
@@ -48,7 +48,7 @@ test('the four bytes of a length are all read', () => {
   expect(decoder.partial).toBe(true);
 });
 
-test('a compressed message is refused by name', () => {
+test('the error for a compressed message says so', () => {
   const decoder = new FrameDecoder(9);
   expect(() => decoder.decode(new Uint8Array([1, 0, 0, 0, 0]))).toThrow(
     expect.objectContaining({ code: 'unsupported' }),

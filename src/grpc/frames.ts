@@ -1,9 +1,9 @@
 import { DuolaneError } from '../errors.ts';
 
-/** A byte that says whether the message is compressed, and its length in four. */
+/** One byte for the compression flag and four bytes for the length of the message. */
 const HEADER_BYTES = 5;
 
-/** One message as it goes on the wire. */
+/** Encodes one message with its frame header. */
 export function encodeFrame(message: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(HEADER_BYTES + message.length);
   frame[0] = 0;
@@ -13,15 +13,15 @@ export function encodeFrame(message: Uint8Array): Buffer {
 }
 
 /**
- * Messages out of bytes that come cut anywhere. Throws `too_large` at the header of a message that
- * is longer than `maxBytes`, before any of it is kept, and `unsupported` for a compressed one, since
- * we offer no compression. A message may share memory with the chunk it came in.
+ * Decodes messages from bytes in chunks of any size. Throws `too_large` at the header of a message
+ * longer than `maxBytes`, before any of it is buffered, and `unsupported` for a compressed message,
+ * because we offer no compression. A message may share memory with the chunk that it came in.
  */
 export class FrameDecoder {
   readonly #maxBytes: number;
   #parts: Uint8Array[] = [];
   #bytes = 0;
-  /** Bytes that must be there before anything can be done: a header, or a header and its message. */
+  /** The bytes needed to continue: a header, or a header and its message. */
   #wanted = HEADER_BYTES;
 
   constructor(maxBytes: number) {
@@ -73,14 +73,14 @@ export class FrameDecoder {
     if (bytes[at] !== 0)
       throw new DuolaneError(
         'unsupported',
-        'the peer sent a compressed message; turn compression off, we offer none',
+        'the peer sent a compressed message: compression is not supported; turn it off',
       );
     const length =
       bytes[at + 1]! * 0x1000000 + (bytes[at + 2]! << 16) + (bytes[at + 3]! << 8) + bytes[at + 4]!;
     if (length > this.#maxBytes)
       throw new DuolaneError(
         'too_large',
-        `a gRPC message of ${length} bytes is over the limit of ${this.#maxBytes}; raise maxMessageBytes`,
+        `gRPC message exceeds maxMessageBytes (${this.#maxBytes}): ${length} bytes; increase maxMessageBytes to accept it`,
       );
     return length;
   }

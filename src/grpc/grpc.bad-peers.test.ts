@@ -24,7 +24,7 @@ const METHOD = { path: '/test.Test/Any', request: text, response: text };
 const GRPC = { ':status': 200, 'content-type': 'application/grpc' };
 const frame = (message: string): Buffer => encodeFrame(Buffer.from(message));
 
-/** A server that answers every call as it is told, and is no good. */
+/** A server that breaks the protocol in the way that a test chooses. */
 async function bad(
   answer: (stream: ServerHttp2Stream, server: Http2Server) => void,
 ): Promise<{ url: string } & AsyncDisposable> {
@@ -60,7 +60,7 @@ const OK = { 'grpc-status': '0' };
 test.each([
   ['no status at the end', sending({}, frame('a')), 'malformed', ['a']],
   [
-    'a status that is no number',
+    'a status that is not a number',
     sending({ 'grpc-status': 'fine' }, frame('a')),
     'malformed',
     ['a'],
@@ -130,7 +130,7 @@ test.each([
   },
 );
 
-test('two answers to a unary call, and none, are malformed', async () => {
+test('two responses to a unary call, and none, are malformed', async () => {
   for (const chunks of [[frame('a'), frame('b')], []]) {
     await using server = await bad(sending(OK, ...chunks));
     await using client = new GrpcClient(server.url);
@@ -138,7 +138,7 @@ test('two answers to a unary call, and none, are malformed', async () => {
   }
 });
 
-test('a status may be all that comes, and its words may be any', async () => {
+test('a status may be the complete response, with any message', async () => {
   await using server = await bad((stream) =>
     stream.respond(
       { ...GRPC, 'grpc-status': '5', 'grpc-message': 'n%C3%B6 %ZZ' },
@@ -151,7 +151,7 @@ test('a status may be all that comes, and its words may be any', async () => {
   expect(statusOf(error)?.status).toBe(5);
 });
 
-test('a server of HTTP/1.1 is said to be none of ours', async () => {
+test('the error for a server of HTTP/1.1 says so', async () => {
   const server = createHttpServer((_, response) => response.end('hello')).listen(0, '127.0.0.1');
   await once(server, 'listening');
   await using client = new GrpcClient(`grpc://127.0.0.1:${(server.address() as AddressInfo).port}`);
@@ -160,7 +160,7 @@ test('a server of HTTP/1.1 is said to be none of ours', async () => {
   server.close();
 });
 
-test('a connection that is never made is given up', async () => {
+test('a connection that is never established times out', async () => {
   const silent = createTcpServer().listen(0, '127.0.0.1');
   await once(silent, 'listening');
   const sockets: Socket[] = [];
@@ -172,7 +172,7 @@ test('a connection that is never made is given up', async () => {
   silent.close();
 });
 
-test('an end that vanishes without a word is noticed by the other', async () => {
+test('a peer that vanishes without closing is detected', async () => {
   const scope = new Disposer();
   let ended = (): void => {};
   const noticed = new Promise<void>((resolve) => (ended = resolve));
@@ -213,7 +213,7 @@ test('an end that vanishes without a word is noticed by the other', async () => 
   await scope[Symbol.asyncDispose]();
 });
 
-test('a call that the server breaks off when its time is over has timed out', async () => {
+test('a call that the server resets at its deadline has timed out', async () => {
   const begun = Date.now();
   const now = vi.spyOn(Date, 'now');
   await using server = await bad((stream) => {

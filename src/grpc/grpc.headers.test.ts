@@ -9,7 +9,7 @@ import { fromTrailers, GrpcStatus, statusOf, toTrailers } from './status.ts';
 import { decodeTimeout, encodeTimeout } from './timeout.ts';
 
 describe('a timeout', () => {
-  test('is never shorter than asked, and hardly longer', () => {
+  test('is never shorter than requested, and hardly longer', () => {
     fc.assert(
       fc.property(fc.double({ min: 0, max: 1e11, noNaN: true }), (ms) => {
         const back = decodeTimeout(encodeTimeout(ms));
@@ -20,7 +20,7 @@ describe('a timeout', () => {
     );
   });
 
-  test('is read in every unit, and refused in any other form', () => {
+  test('is decoded in every unit, and rejected in any other form', () => {
     expect(
       ['2H', '2M', '2S', '2m', '2000u', '2000000n'].map((text) => decodeTimeout(text)),
     ).toEqual([7_200_000, 120_000, 2_000, 2, 2, 2]);
@@ -41,7 +41,7 @@ describe('headers', () => {
       ),
     );
 
-  test('metadata comes back as it was sent', () => {
+  test('metadata is decoded as it was sent', () => {
     fc.assert(
       fc.property(metadata, (sent) => {
         expect(fromHeaders(toHeaders(sent) as IncomingHttpHeaders)).toEqual(sent);
@@ -51,7 +51,7 @@ describe('headers', () => {
     expect(fromHeaders(toHeaders(bytes) as IncomingHttpHeaders)).toEqual(bytes);
   });
 
-  test('a message of any letters fits into a header, and comes back', () => {
+  test('a message in any script fits into a header, and is decoded unchanged', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         expect(encodeStatusMessage(text)).toMatch(/^[\x20-\x7e]*$/);
@@ -60,7 +60,7 @@ describe('headers', () => {
     );
   });
 
-  test('a status with details says them to who knows their type, and to nobody else', () => {
+  test('the details of a status are found by their type only', () => {
     const message = create(DurationSchema, { seconds: 7n });
     const status = detailedStatus(9, 'wait', [{ schema: DurationSchema, message }]);
     const error = fromTrailers(
@@ -70,7 +70,7 @@ describe('headers', () => {
         ),
       ),
     );
-    // An error of somebody else is `internal`, whatever hangs on it.
+    // A foreign error is `internal`, whatever its cause is.
     expect(error).toMatchObject({ code: 'internal' });
     expect(detailsIn(status, DurationSchema)).toEqual([message]);
     expect(detailsIn(status, TimestampSchema)).toEqual([]);

@@ -81,7 +81,7 @@ function statusOf(stream: ClientHttp2Stream): Promise<number> {
   });
 }
 
-describe('a client that leaves answers unread', () => {
+describe('a client that does not read responses', () => {
   test.each(['Stream', 'Unary'])('is cut after stallMs (%s)', async (name) => {
     const errors: unknown[] = [];
     const listening = await server({ stallMs: 50, onError: (error) => errors.push(error) });
@@ -95,7 +95,7 @@ describe('a client that leaves answers unread', () => {
     expect(errors).toEqual([expect.objectContaining({ code: 'timeout' })]);
   });
 
-  test('but not one that reads slowly: each piece that goes out counts', () => {
+  test('is not one that reads slowly: each written piece counts as progress', () => {
     vi.useFakeTimers();
     try {
       const waiting: (() => void)[] = [];
@@ -152,8 +152,8 @@ describe('a client that does not finish a message', () => {
   });
 });
 
-describe('a server has room for', () => {
-  test('maxCalls calls, and refuses the next with RESOURCE_EXHAUSTED', async () => {
+describe('a server limits', () => {
+  test('calls to maxCalls, and rejects the next with RESOURCE_EXHAUSTED', async () => {
     const listening = await server({ maxCalls: 2 });
     const session = client(listening);
     for (let n = 0; n < 2; n++)
@@ -164,7 +164,7 @@ describe('a server has room for', () => {
     expect(await statusOf(third)).toBe(8);
   });
 
-  test('maxWatches health watches, and refuses the next with RESOURCE_EXHAUSTED', async () => {
+  test('health watches to maxWatches, and rejects the next with RESOURCE_EXHAUSTED', async () => {
     const session = client(await server());
     const watch = (): ClientHttp2Stream => {
       const stream = call(session, '/grpc.health.v1.Health/Watch');
@@ -189,7 +189,7 @@ describe('a server has room for', () => {
       .toBe('watching');
   });
 
-  test('maxWatches reflection streams, which need no credentials either', async () => {
+  test('reflection streams to maxWatches, which need no credentials either', async () => {
     const session = client(await server());
     const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
     const reflect = (): ClientHttp2Stream => {
@@ -224,7 +224,7 @@ describe('a server has room for', () => {
     expect(messageResponse).toMatchObject({ case: 'errorResponse', value: { errorCode: 3 } });
   });
 
-  test('maxConnections connections', async () => {
+  test('connections to maxConnections', async () => {
     const errors: unknown[] = [];
     const listening = await server({ maxConnections: 1, onError: (error) => errors.push(error) });
     const session = client(listening);
@@ -236,7 +236,7 @@ describe('a server has room for', () => {
     expect(errors).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
   });
 
-  test('a connection without calls for idleMs', async () => {
+  test('the time of a connection without calls to idleMs', async () => {
     const listening = await server({ idleMs: 500 });
     const [idle, busy] = [client(listening), client(listening)];
     call(busy, '/test.Test/Silent').end(encodeFrame(Buffer.from('go')));
@@ -247,7 +247,7 @@ describe('a server has room for', () => {
 });
 
 test.each(['stallMs', 'messageMs', 'maxCalls', 'maxConnections', 'idleMs', 'maxStreams'])(
-  'listenGrpc refuses a %s that is no positive number',
+  'listenGrpc rejects a %s that is not a positive number',
   async (name) => {
     for (const value of [0, -1, Number.NaN, '5'])
       await expect(listenGrpc([], { [name]: value })).rejects.toThrow(DuolaneError);

@@ -80,7 +80,7 @@ describe('the four kinds of method', () => {
     expect(shouted).toEqual(['A', 'B', 'C']);
   });
 
-  test('both ways at once: each answer comes before the next request is made', async () => {
+  test('in both directions concurrently: each response comes before the next request is made', async () => {
     await using at = await world([
       bidiStream(method('Shout'), async function* (requests) {
         for await (const request of requests) yield request.toUpperCase();
@@ -102,7 +102,7 @@ describe('the four kinds of method', () => {
     expect(heard).toEqual(['A', 'B', 'C']);
   });
 
-  test('sixty-four calls at once on one connection', async () => {
+  test('sixty-four concurrent calls on one connection', async () => {
     await using at = await world([echo]);
     const words = Array.from({ length: 64 }, (_, n) => `word ${n}`);
     expect(await Promise.all(words.map((word) => at.client.unary(method('Echo'), word)))).toEqual(
@@ -114,7 +114,7 @@ describe('the four kinds of method', () => {
 });
 
 describe('a status', () => {
-  test('every one of our codes comes back as itself', async () => {
+  test('every one of our codes is received as itself', async () => {
     const codes = Object.keys(RETRYABLE) as ErrorCode[];
     await using at = await world([
       unary(method('Fail'), (request) => {
@@ -130,7 +130,7 @@ describe('a status', () => {
     }
   });
 
-  test('a handler chooses status, trailers and details, and they pass on unchanged', async () => {
+  test('a handler chooses status, trailers and details, and they are forwarded unchanged', async () => {
     const trailers = { 'grpc-status-details-bin': new Uint8Array([1, 2, 250]), 'x-code': '-32055' };
     await using far = await world([
       unary(method('Fail'), () => {
@@ -144,7 +144,7 @@ describe('a status', () => {
     expect(statusOf(error)).toMatchObject({ status: 9, message: 'no tea', trailers });
   });
 
-  test('words that no trailer can carry are cut, and the status arrives', async () => {
+  test('a message that is too long for a trailer is cut, and the status arrives', async () => {
     await using at = await world([
       unary(method('Fail'), (character) => {
         throw new DuolaneError('not_found', character.repeat(1_000_000));
@@ -157,7 +157,7 @@ describe('a status', () => {
     }
   });
 
-  test('trailers that no header can carry cost the call neither its status nor the server', async () => {
+  test('invalid trailers affect neither the status of the call nor the server', async () => {
     const trailers = { 'x-name': 'é\n' };
     await using at = await world([
       unary(method('Fail'), () => {
@@ -168,7 +168,7 @@ describe('a status', () => {
     expect(error).toMatchObject({ code: 'internal' });
   });
 
-  test('what is no DuolaneError stays inside, and is told to the server', async () => {
+  test('an error that is not a DuolaneError is withheld and reported to the server', async () => {
     const told: unknown[] = [];
     await using at = await world(
       [
@@ -199,11 +199,11 @@ describe('a status', () => {
     expect(seen).toEqual(['one', 'two']);
   });
 
-  test('an unknown method, and a server that is not there', async () => {
+  test('an unknown method, and a server that cannot be reached', async () => {
     await using at = await world([]);
     await expect(at.client.unary(method('Nothing'), '')).rejects.toMatchObject({
       code: 'unsupported',
-      message: 'Unknown method: /test.Test/Nothing',
+      message: 'unknown method "/test.Test/Nothing"',
     });
     await at.server[Symbol.asyncDispose]();
     const nobody = new GrpcClient(at.server.url);
@@ -211,7 +211,7 @@ describe('a status', () => {
     await nobody[Symbol.asyncDispose]();
   });
 
-  test('a server that closes says so, and a client that is used again connects again', async () => {
+  test('a server that closes is reported, and the client connects again at its next call', async () => {
     const scope = new Disposer();
     const first = await listenGrpc([unary(method('Wait'), (_, { signal }) => stop(signal)), echo], {
       closeMs: 20,
@@ -247,7 +247,7 @@ describe('cancelling', () => {
     await expect.poll(() => at.server.calls).toBe(0);
   });
 
-  test('leaving the loop runs the generator to its finally', async () => {
+  test('breaking out of the loop runs the finally of the generator', async () => {
     const ended = gate();
     await using at = await world([
       serverStream(method('Count'), async function* () {
@@ -294,7 +294,7 @@ describe('cancelling', () => {
     ).rejects.toMatchObject({ code: 'timeout' });
   });
 
-  test('1,100 cancels in a burst hurt no bystander, on one connection or several', async () => {
+  test('1,100 cancels in a burst affect no other call, on one connection or several', async () => {
     const begun = new Set<string>();
     await using at = await world([
       serverStream(method('Wait'), async function* (request, { signal }) {
@@ -325,7 +325,7 @@ describe('cancelling', () => {
 });
 
 describe('flow', () => {
-  test('a reader that stops stops the producer within a window, and hurts no neighbour', async () => {
+  test('a reader that stops blocks the producer within a window, and no other call', async () => {
     let produced = 0;
     const line = 'x'.repeat(1_000);
     await using at = await world([
@@ -364,7 +364,7 @@ describe('flow', () => {
     expect(seen).toEqual(Array.from({ length: 50 }, (_, n) => String(n)));
   });
 
-  test('messages over the limit are refused on either side', async () => {
+  test('messages over the limit are rejected on either side', async () => {
     await using at = await world([echo], { maxMessageBytes: 100 }, { maxMessageBytes: 50 });
     expect(await at.client.unary(method('Echo'), 'x'.repeat(50))).toHaveLength(50);
     for (const length of [51, 101])
@@ -374,7 +374,7 @@ describe('flow', () => {
     expect(at.client.calls).toBe(0);
   });
 
-  test('anything sent is anything received', async () => {
+  test('any message is received as it was sent', async () => {
     await using at = await world([bidiStream(method('Echo'), (requests) => requests)]);
     await fc.assert(
       fc.asyncProperty(fc.array(fc.string({ maxLength: 5_000 })), async (messages) => {
@@ -390,7 +390,7 @@ describe('flow', () => {
 });
 
 describe('around a call', () => {
-  test('metadata goes both ways, text and bytes, and who may not is refused', async () => {
+  test('metadata passes in both directions, text and bytes, and an unauthorized call is rejected', async () => {
     const bytes = new Uint8Array([0, 255, 7]);
     await using at = await world(
       [
@@ -420,7 +420,7 @@ describe('around a call', () => {
       });
   });
 
-  test('a call ends when what its caller has shown expires', async () => {
+  test('a call ends when the credentials of its caller expire', async () => {
     let reason: unknown;
     await using at = await world(
       [
@@ -439,7 +439,7 @@ describe('around a call', () => {
     expect(reason).toMatchObject({ code: 'unauthorized' });
   });
 
-  test('what is not gRPC is refused in the words of HTTP', async () => {
+  test('a request that is not gRPC gets an HTTP status', async () => {
     await using at = await world([echo]);
     const session = connect(at.server.url.replace('grpc:', 'http:'));
     for (const [headers, status] of [
@@ -454,7 +454,7 @@ describe('around a call', () => {
     session.destroy();
   });
 
-  test('a bad deadline, compression, half a message, no message, two: each call fails alone', async () => {
+  test('an invalid deadline, compression, an incomplete, a missing, a second message: each fails only its own call', async () => {
     await using at = await world([echo]);
     const session = connect(at.server.url.replace('grpc:', 'http:'));
     const raw = async (headers: Record<string, string>, body: Uint8Array): Promise<string> => {
@@ -481,10 +481,10 @@ describe('around a call', () => {
     await expect.poll(() => at.server.calls).toBe(0);
   });
 
-  test('a client that is refused while it sends leaves nothing behind', async () => {
+  test('a client that is rejected while it sends leaves nothing behind', async () => {
     await using at = await world([unary(method('Echo'), (request) => request)], {
       authorize: () => {
-        throw new DuolaneError('unauthorized', 'nobody may');
+        throw new DuolaneError('unauthorized', 'no caller may');
       },
     });
     const refused = Array.from({ length: 20 }, () =>
@@ -496,7 +496,7 @@ describe('around a call', () => {
     expect(at.client.calls).toBe(0);
   });
 
-  test('a client may ping as often as it is sent something, to measure the road', async () => {
+  test('a client may ping as often as it is sent something, to measure the bandwidth', async () => {
     await using at = await world([bidiStream(method('Echo'), (requests) => requests)]);
     const session = connect(at.server.url.replace('grpc:', 'http:'));
     const headers = { 'content-type': 'application/grpc', te: 'trailers' };
@@ -510,7 +510,7 @@ describe('around a call', () => {
     session.destroy();
   });
 
-  test('a client that pings without end is cut', async () => {
+  test('a client that pings without end is disconnected', async () => {
     await using at = await world([echo]);
     const session = connect(at.server.url.replace('grpc:', 'http:'), { maxOutstandingPings: 500 });
     session.on('error', () => {});

@@ -5,9 +5,10 @@ import { DONE, QueueReader, secondReaderError, type QueueSource } from '../strea
 import { FrameDecoder } from './frames.ts';
 
 /**
- * The messages that come in on one HTTP/2 stream, pulled by one reader. The stream is read only
- * while the reader has taken all that came: behind a slow reader the peer's window fills, and the
- * peer waits. What came before a failure is delivered before it is thrown.
+ * The messages that arrive on one HTTP/2 stream, pulled by one reader. The stream is read only
+ * while the reader has taken all messages so far: behind a slow reader the window of the peer
+ * fills, and the peer waits. Messages that arrived before a failure are delivered before it is
+ * thrown.
  */
 export class Inbound implements AsyncIterable<Uint8Array> {
   readonly #stream: Readable;
@@ -15,7 +16,7 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   readonly #messages = new Fifo<Uint8Array>();
   readonly #source: QueueSource<Uint8Array> = {
     take: () => this.#take(),
-    cancel: () => this.#leave(),
+    cancel: () => this.#cancel(),
   };
   #reader: QueueReader<Uint8Array> | undefined;
   readonly #messageMs: number | undefined;
@@ -23,7 +24,9 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   #late: NodeJS.Timeout | undefined;
   #end: { readonly error?: unknown } | undefined;
 
-  /** With `messageMs`, a message that is not complete so long after its first byte is a `timeout`. */
+  /**
+   * With `messageMs`, a message that is incomplete that long after its first byte is a `timeout`.
+   */
   constructor(stream: Readable, maxMessageBytes: number, messageMs?: number) {
     this.#stream = stream;
     this.#decoder = new FrameDecoder(maxMessageBytes);
@@ -38,7 +41,7 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     return this.#reader;
   }
 
-  /** No more will come. Half a message at the end is `malformed`. */
+  /** Ends the stream. An incomplete message at the end is `malformed`. */
   finish(): void {
     this.#finish(
       this.#decoder.partial
@@ -51,7 +54,7 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     this.#finish({ error });
   }
 
-  /** Like `fail`, and what waits is dropped. */
+  /** Like `fail`, but drops waiting messages. */
   abort(error: unknown): void {
     this.#messages.clear();
     this.#end = { error };
@@ -81,14 +84,14 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     this.#watch();
   }
 
-  // While the stream is paused, the peer cannot send the rest: its time does not run.
+  // The time of a message stops while the stream is paused, because the peer cannot send the rest.
   #watch(): void {
     if (this.#messageMs === undefined || this.#end) return;
     if (this.#paused || !this.#decoder.partial) {
       clearTimeout(this.#late);
       this.#late = undefined;
     } else
-      this.#late ??= setTimeout(() => this.fail(lateMessage(this.#messageMs)), this.#messageMs);
+      this.#late ??= setTimeout(() => this.fail(messageTimeout(this.#messageMs)), this.#messageMs);
   }
 
   #take(): IteratorResult<Uint8Array, void> | undefined {
@@ -111,17 +114,20 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     this.#watch();
   }
 
-  #leave(): void {
+  #cancel(): void {
     this.#messages.clear();
     this.#end = {};
     this.#reader?.wake();
   }
 }
 
-export const lateMessage = (messageMs: number | undefined): DuolaneError =>
+export const messageTimeout = (messageMs: number | undefined): DuolaneError =>
   new DuolaneError('timeout', `a message timed out after ${messageMs} ms: its end was awaited`);
 
-/** The one message of a stream that must have exactly one; calls back once, with it or why not. */
+/**
+ * Reads the one message of a stream that must have exactly one. Calls back once, with the message
+ * or the error.
+ */
 export function onlyMessage(
   stream: Readable,
   maxMessageBytes: number,
@@ -139,7 +145,12 @@ export function onlyMessage(
     try {
       for (const message of decoder.decode(chunk)) {
         if (only)
-          return fail(new DuolaneError('malformed', 'a unary call has one message, not more'));
+          return fail(
+            new DuolaneError(
+              'malformed',
+              'the peer sent several messages in a unary call: expected one',
+            ),
+          );
         only = message;
       }
     } catch (error) {

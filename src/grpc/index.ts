@@ -3,14 +3,15 @@
  * of generated code, or a path and two codecs. Serve them with handlers that are functions and
  * generators, and call them:
  *
- *     const server = await listenGrpc([unary(method, handler), …standardRoutes([Service])], { port });
+ *     const routes = [unary(method, handler), ...standardRoutes([Service])];
+ *     const server = await listenGrpc(routes, { port });
  *     const client = new GrpcClient('grpc://127.0.0.1:50051');
  *     await client.unary(method, request, { signal, deadline, metadata });
  *     for await (const message of client.stream(method, { one: request })) …
  *
- * Everything is pulled: a slow reader slows the other end. Leaving a loop, or an abort, cancels the
- * call, and its handler's signal aborts. Errors are DuolaneErrors at both ends with their codes; one
- * whose cause is a `GrpcStatus` chooses its own status, trailers and details.
+ * Everything is pulled: a slow reader slows its peer. Breaking out of a loop, or an abort, cancels
+ * the call, and its handler's signal aborts. Errors are DuolaneErrors with their codes on both
+ * sides; an error whose cause is a `GrpcStatus` has that status with its trailers and details.
  */
 export type { CallContext } from './call.ts';
 export { GrpcClient, type GrpcCallOptions, type GrpcClientOptions } from './client.ts';

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
 import { DuolaneError } from '../errors.ts';
 
 /**
- * What travels beside the messages. Keys are lower case; one that ends in `-bin` has bytes, every
- * other printable ASCII. A key that a peer sent several times is joined by `, `; of bytes the first
- * counts.
+ * Data that travels beside the messages. Keys are lower case; a key that ends in `-bin` has bytes,
+ * every other printable ASCII. If a peer sent a key several times, texts are joined by `, `, and
+ * the first of several byte values counts.
  */
 export type Metadata = Readonly<Record<string, string | Uint8Array>>;
 
-/** What the protocol itself uses, and nobody else sees. */
+/** Headers of the protocol itself, which users neither set nor see. */
 const OWN = new Set([
   'content-type',
   'te',
@@ -20,17 +20,28 @@ const OWN = new Set([
   'grpc-message',
 ]);
 
-/** Throws `invalid` for a key or a value that no header can have. */
+/**
+ * Converts metadata to headers. Throws `invalid` for a key or a value that a header cannot have.
+ */
 export function toHeaders(metadata: Metadata): OutgoingHttpHeaders {
   const headers: OutgoingHttpHeaders = {};
   for (const [key, value] of Object.entries(metadata)) {
     if (!/^[0-9a-z_.-]+$/.test(key) || OWN.has(key))
-      throw new DuolaneError('invalid', `"${key}" cannot be a key of gRPC metadata`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid key "${key}" of gRPC metadata: expected lower-case letters, digits, "_", "." and "-", and no reserved name`,
+      );
     const bytes = typeof value !== 'string';
     if (bytes !== key.endsWith('-bin'))
-      throw new DuolaneError('invalid', `metadata has bytes if its key ends in -bin: "${key}"`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid value of metadata "${key}": expected bytes if, and only if, its key ends in -bin`,
+      );
     if (typeof value === 'string' && !/^[\x20-\x7e]*$/.test(value))
-      throw new DuolaneError('invalid', `metadata is printable ASCII, give bytes in "${key}-bin"`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid value of metadata "${key}": expected printable ASCII; send bytes as "${key}-bin"`,
+      );
     headers[key] = bytes
       ? Buffer.from(value)
           .toString('base64')
@@ -52,7 +63,7 @@ export function fromHeaders(headers: IncomingHttpHeaders): Metadata {
   return metadata;
 }
 
-/** `grpc-message` is percent-encoded UTF-8. */
+/** Encodes a `grpc-message`: percent-encoded UTF-8. */
 export const encodeStatusMessage = (text: string): string =>
   text.replace(/[^\x20-\x24\x26-\x7e]+/gu, (part) =>
     [...Buffer.from(part)]
@@ -60,12 +71,12 @@ export const encodeStatusMessage = (text: string): string =>
       .join(''),
   );
 
-/** Never throws: what cannot be read is shown as it came. */
+/** Decodes a `grpc-message`. Never throws: text that cannot be decoded is returned unchanged. */
 export function decodeMessage(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Text that is not percent-encoded is taken as it is.
+    // The text is not percent-encoded.
     return text;
   }
 }

@@ -7,20 +7,23 @@ import {
 } from '@bufbuild/protobuf';
 import { DuolaneError } from '../errors.ts';
 
-/** How one kind of message is written and read. `decode` may throw anything: it becomes `malformed`. */
+/** Encodes and decodes one kind of message. An error that `decode` throws becomes `malformed`. */
 export interface Codec<T> {
   encode(message: T): Uint8Array;
   decode(bytes: Uint8Array): T;
 }
 
-/** One method of a service: `/package.Service/Method`, and its messages. It need not come from a .proto. */
+/**
+ * One method of a service: its path `/package.Service/Method` and its codecs. It need not come from
+ * a .proto file.
+ */
 export interface GrpcMethod<Request, Response> {
   readonly path: string;
   readonly request: Codec<Request>;
   readonly response: Codec<Response>;
 }
 
-/** A method as the generated code describes it: `methodOf(Health.method.check)`. */
+/** A method from generated code: `methodOf(Health.method.check)`. */
 export function methodOf<I extends DescMessage, O extends DescMessage>(
   descriptor: DescMethod & { readonly input: I; readonly output: O },
 ): GrpcMethod<MessageShape<I>, MessageShape<O>> {
@@ -31,7 +34,7 @@ export function methodOf<I extends DescMessage, O extends DescMessage>(
   };
 }
 
-/** The messages of a generated schema; fields that it does not know are dropped on reading. */
+/** The codec of a generated schema; unknown fields are dropped on decoding. */
 export const codecOf = <D extends DescMessage>(schema: D): Codec<MessageShape<D>> => ({
   encode: (message) => toBinary(schema, message),
   decode: (bytes) => fromBinary(schema, bytes, { readUnknownFields: false }),
@@ -42,6 +45,10 @@ export function decode<T>(codec: Codec<T>, bytes: Uint8Array, path: string): T {
     return codec.decode(bytes);
   } catch (cause) {
     if (cause instanceof DuolaneError) throw cause;
-    throw new DuolaneError('malformed', `a message of ${path} cannot be read`, { cause });
+    throw new DuolaneError(
+      'malformed',
+      `the peer sent a message of ${path} that cannot be decoded: expected the message type of the method`,
+      { cause },
+    );
   }
 }

@@ -1,26 +1,27 @@
 import type { Writable } from 'node:stream';
 import { encodeFrame } from './frames.ts';
 
-/** A long message goes out in pieces, so that one which takes long shows its progress. */
+/** A long message is written in pieces, so that the progress of a slow one is visible. */
 const PIECE_BYTES = 64 * 1024;
 
+/** What happens if the peer stops reading. */
 export interface GrpcStallOptions {
-  /** How long the peer may take nothing of what waits for it. */
+  /** How long the peer may read nothing of the data that waits for it. */
   readonly stallMs: number;
   readonly onStall: () => void;
 }
 
 /**
- * Writes messages as fast as the peer reads them. Nothing is kept beyond the stream's own buffer of
- * some kilobytes: `send` gives a promise when that is full. With `stall`, a peer that reads nothing
- * of what waits for it is reported, also when the handler has finished.
+ * Writes messages as fast as the peer reads them. Nothing is buffered beyond the few kilobytes of
+ * the stream: `send` returns a promise when that is full. With `stall`, a peer that reads nothing
+ * of the waiting data is reported, also after the handler has finished.
  */
 export class Outbound {
   readonly #stream: Writable;
   readonly #stall: GrpcStallOptions | undefined;
   #release: ((error?: unknown) => void) | undefined;
   #failure: { readonly error: unknown } | undefined;
-  /** Pieces that are not out yet. */
+  /** The number of pieces that are not written yet. */
   #waiting = 0;
   #progressAt = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -37,7 +38,10 @@ export class Outbound {
     this.#stall = stall;
   }
 
-  /** `undefined` where there is room for more. Rejects if the call ends meanwhile; one at a time. */
+  /**
+   * Sends a message. Returns `undefined` if the stream accepts more; otherwise a promise, which
+   * rejects if the call ends meanwhile. Do not call it again before that settles.
+   */
   send(message: Uint8Array): Promise<void> | undefined {
     if (this.#failure) return Promise.reject(this.#failure.error);
     if (this.#write(encodeFrame(message))) return undefined;
@@ -53,20 +57,20 @@ export class Outbound {
     });
   }
 
-  /** Resolves when all messages have gone out to the network, or the call is over. */
+  /** Resolves when all messages are written to the network, or the call is over. */
   async flushed(): Promise<void> {
     if (this.#waiting === 0 || this.#failure) return;
     await new Promise<void>((resolve) => (this.#onFlushed = resolve));
   }
 
-  /** The call is over: whoever waits for room is told why. */
+  /** Ends the call: a pending `send` rejects with the error. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.#release?.(error);
     this.#onFlushed?.();
   }
 
-  /** The stream is closed: nothing is watched any more. */
+  /** Stops watching for a stall, because the stream is closed. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -82,19 +86,19 @@ export class Outbound {
     return room;
   }
 
-  // The timer runs out and looks what has happened: that is cheaper than one for each message.
+  // One timer that fires and checks the progress is cheaper than one timer per message.
   #watch(): void {
     if (!this.#stall || this.#closed) return;
     this.#progressAt = performance.now();
-    this.#timer ??= setTimeout(this.#look, this.#stall.stallMs).unref();
+    this.#timer ??= setTimeout(this.#checkStall, this.#stall.stallMs).unref();
   }
 
-  readonly #look = (): void => {
+  readonly #checkStall = (): void => {
     this.#timer = undefined;
     const stall = this.#stall;
     if (!stall || this.#closed || this.#waiting === 0) return;
-    const leftMs = this.#progressAt + stall.stallMs - performance.now();
-    if (leftMs > 0) this.#timer = setTimeout(this.#look, Math.ceil(leftMs)).unref();
+    const remainingMs = this.#progressAt + stall.stallMs - performance.now();
+    if (remainingMs > 0) this.#timer = setTimeout(this.#checkStall, Math.ceil(remainingMs)).unref();
     else stall.onStall();
   };
 }

@@ -1,16 +1,16 @@
 import { DuolaneError } from '../errors.ts';
 import type { CallContext, ServerCall } from './call.ts';
-import { Inbound, lateMessage, onlyMessage } from './inbound.ts';
+import { Inbound, messageTimeout, onlyMessage } from './inbound.ts';
 import { decode, type GrpcMethod } from './method.ts';
 
-/** A method with what serves it, for `listenGrpc`. */
+/** A method with its handler, for `listenGrpc`. */
 export interface GrpcRoute {
   readonly path: string;
-  /** Resolves when all is sent; what it throws becomes the status. */
+  /** Resolves when everything is sent; an error that it throws becomes the status. */
   readonly serve: (call: ServerCall, maxMessageBytes: number) => Promise<void>;
 }
 
-/** One message in, one out. */
+/** A method with one request and one response. */
 export const unary = <I, O>(
   method: GrpcMethod<I, O>,
   handler: (request: I, call: CallContext) => O | Promise<O>,
@@ -24,8 +24,9 @@ export const unary = <I, O>(
 });
 
 /**
- * One message in, any number out. The generator is pulled as fast as the client reads; when the
- * client leaves, its `return` is called, and a wait inside it ends by the signal.
+ * A method with one request and any number of responses. The generator is pulled as fast as the
+ * client reads; when the client disconnects, its `return` is called, and a wait inside it must end
+ * by the signal.
  */
 export const serverStream = <I, O>(
   method: GrpcMethod<I, O>,
@@ -38,7 +39,10 @@ export const serverStream = <I, O>(
   },
 });
 
-/** Any number in, one out. Leaving the requests early is fine: the client is told. */
+/**
+ * A method with any number of requests and one response. The handler may stop reading requests
+ * early: the stream of the client is then reset after the response.
+ */
 export const clientStream = <I, O>(
   method: GrpcMethod<I, O>,
   handler: (requests: AsyncIterable<I>, call: CallContext) => O | Promise<O>,
@@ -50,7 +54,7 @@ export const clientStream = <I, O>(
   },
 });
 
-/** Any number each way, as they come. */
+/** A method with any number of requests and responses, independent of each other. */
 export const bidiStream = <I, O>(
   method: GrpcMethod<I, O>,
   handler: (requests: AsyncIterable<I>, call: CallContext) => AsyncIterable<O>,
@@ -62,7 +66,7 @@ export const bidiStream = <I, O>(
 
 function only(call: ServerCall, maxMessageBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(lateMessage(call.messageMs)), call.messageMs);
+    const late = setTimeout(() => reject(messageTimeout(call.messageMs)), call.messageMs);
     call.onAbort((reason) => {
       clearTimeout(late);
       reject(reason);
@@ -70,7 +74,14 @@ function only(call: ServerCall, maxMessageBytes: number): Promise<Uint8Array> {
     onlyMessage(call.stream, maxMessageBytes, (message, error) => {
       clearTimeout(late);
       if (message) resolve(message);
-      else reject(error ?? new DuolaneError('malformed', 'a unary call has one message, not none'));
+      else
+        reject(
+          error ??
+            new DuolaneError(
+              'malformed',
+              'the client sent no message in a unary call: expected one',
+            ),
+        );
     });
   });
 }

@@ -18,41 +18,64 @@ import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.
 import type { GrpcRoute } from './route.ts';
 import type { StandardOptions } from './standard-services.ts';
 
+/** The address, the credentials and the limits of a gRPC server. */
 export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, StandardOptions {
   readonly host?: string;
   readonly port?: number;
-  /** Serves over TLS: `key` and `cert` in PEM, and what else node:tls takes. Cleartext without it. */
+  /**
+   * Serves over TLS: `key` and `cert` in PEM, and further options of node:tls. Without it,
+   * cleartext.
+   */
   readonly tls?: Pick<SecureServerOptions, 'key' | 'cert' | 'ca' | 'requestCert' | 'passphrase'>;
-  /** Before every call: throw to refuse it (`unauthorized`); what it gives is `call.principal`. */
+  /**
+   * Called before every call: throw to reject it (`unauthorized`); its result is `call.principal`.
+   */
   readonly authorize?: (call: CallContext) => unknown;
   /** A longer message of a client ends its call with `too_large`; 4 MiB by default. */
   readonly maxMessageBytes?: number;
-  /** Calls at once on one connection; a client waits or opens another. 1,000 by default. */
+  /**
+   * Maximum number of calls on one connection; a client waits or opens another. 1,000 by default.
+   */
   readonly maxStreams?: number;
-  /** Calls at once on all connections; the next one is `rate_limited`. 20,000 by default. */
+  /**
+   * Maximum number of calls on all connections; the next one is `rate_limited`. 20,000 by default.
+   */
   readonly maxCalls?: number;
-  /** Connections at once; further ones are closed unanswered. 10,000 by default. */
+  /**
+   * Maximum number of connections; further ones are closed without a response. 10,000 by default.
+   */
   readonly maxConnections?: number;
-  /** How long a client may leave what was sent unread before its call is cut; 30 s by default. */
+  /**
+   * How long a client may read nothing of waiting data before its call is reset; 30 s by default.
+   */
   readonly stallMs?: number;
-  /** How long a client may take to send one message; then its call ends with `timeout`. 60 s by default. */
+  /**
+   * How long a client may take to send one message; then its call ends with `timeout`. 60 s by
+   * default.
+   */
   readonly messageMs?: number;
-  /** A connection without calls for so long is closed; clients open another. 5 minutes by default. */
+  /**
+   * A connection without calls for this long is closed; clients open another. 5 minutes by default.
+   */
   readonly idleMs?: number;
-  /** How long open calls have to end when the server is disposed; then they are cut. 2 s by default. */
+  /**
+   * How long open calls may take to end when the server is disposed; then they are aborted. 2 s by
+   * default.
+   */
   readonly closeMs?: number;
   /**
-   * What a handler threw that was no DuolaneError, or was `internal`: its client only learns that. A
-   * warning of the process by default.
-   * Also clients that were cut (`timeout`), and connections that were refused (`rate_limited`).
+   * Called with errors of handlers that are not DuolaneErrors or are `internal`, whose message the
+   * client does not get; with clients that were disconnected (`timeout`); with connections that
+   * were refused (`rate_limited`). By default, errors of handlers are warnings of the process.
    */
   readonly onError?: (error: unknown) => void;
 }
 
+/** A listening gRPC server; disposing it closes it. */
 export interface GrpcListening extends AsyncDisposable {
   /** `grpc://host:port`, or `grpcs://`. */
   readonly url: string;
-  /** Calls that run now. */
+  /** The number of running calls. */
   readonly calls: number;
 }
 
@@ -64,22 +87,25 @@ const STALL_MS = 30_000;
 const MESSAGE_MS = 60_000;
 const IDLE_MS = 300_000;
 
-/** One report is enough for all connections that are refused within this time. */
+/** Connections that are refused within this time are reported once. */
 const REFUSAL_MS = 60_000;
 
 /**
- * What Node allows a peer to cancel before it cuts the connection: 1,000 at once and 33 a second,
- * which an eager client of ours would pass. Node 20 has no such options and keeps to its limits;
- * there the client's part is to spread its cancels over connections, as ours does.
+ * How many cancels Node allows a peer before it closes the connection. The default, a burst of
+ * 1,000 and then 33 per second, is too little for a busy client of ours. Node 20 has no such
+ * options; there our client spreads its cancels over several connections.
  */
 const RESETS = { streamResetBurst: 10_000, streamResetRate: 1_000 };
 
-/** What all streams of a connection may have on their way together; one stream has HTTP/2's 64 KiB. */
+/**
+ * How much all streams of a connection may have in flight together; one stream has the 64 KiB of
+ * HTTP/2.
+ */
 const CONNECTION_WINDOW_BYTES = 2 ** 20;
 
 /**
- * Serves methods over gRPC, until it is disposed: then it takes no more calls, lets those in flight
- * end for `closeMs`, and aborts what is left with `closed`. Every call gets exactly one status.
+ * Serves methods over gRPC until it is disposed. Then it accepts no more calls, lets running ones
+ * end for `closeMs`, and aborts the rest with `closed`. Every call gets exactly one status.
  */
 export async function listenGrpc(
   routes: Iterable<GrpcRoute>,
@@ -93,28 +119,28 @@ export async function listenGrpc(
   const server: Http2Server = options.tls
     ? createSecureServer({ ...common, ...options.tls })
     : createServer(common);
-  const serving = new ServerConnections(table, options);
+  const connections = new ServerConnections(table, options);
   server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
-  server.on('drop', () => serving.refused(server.maxConnections));
-  server.on('session', (session) => serving.connected(session));
-  server.on('stream', (stream, headers) => serving.take(stream, headers));
+  server.on('drop', () => connections.refused(server.maxConnections));
+  server.on('session', (session) => connections.connected(session));
+  server.on('stream', (stream, headers) => connections.take(stream, headers));
   server.listen(port, host);
   try {
     await once(server, 'listening');
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    throw new DuolaneError('invalid', `cannot listen on ${host}:${port} (${String(code)})`, {
+    throw new DuolaneError('invalid', `cannot listen on ${host}:${port}: ${String(code)}`, {
       cause,
     });
   }
   const { port: bound } = server.address() as AddressInfo;
   let closed: Promise<void> | undefined;
-  // Assigned below: the signal may have aborted while the port was opened.
+  // Assigned below, because the signal may have aborted while the port was opened.
   let unlisten = (): void => {};
   const close = async (): Promise<void> => {
     unlisten();
     const ended = new Promise((resolve) => server.close(resolve));
-    await serving.close(options.closeMs ?? 2_000);
+    await connections.close(options.closeMs ?? 2_000);
     await ended;
   };
   const dispose = (): Promise<void> => (closed ??= close());
@@ -124,13 +150,13 @@ export async function listenGrpc(
   return {
     url: `grpc${options.tls ? 's' : ''}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     get calls() {
-      return serving.calls.size;
+      return connections.calls.size;
     },
     [Symbol.asyncDispose]: dispose,
   };
 }
 
-/** What is known of the other end of a connection. */
+/** The state of one connection. */
 interface Client {
   calls: number;
   /** When its last call ended, by the monotonic clock. */
@@ -181,7 +207,7 @@ class ServerConnections {
     this.#sweeper = setInterval(() => this.#sweep(idleMs), idleMs / 2).unref();
   }
 
-  /** A connection beyond the limit, which the operating system has closed already. */
+  /** Reports a connection beyond the limit, which the operating system has closed already. */
   refused(maxConnections: number): void {
     if (performance.now() - this.#refusedAt < REFUSAL_MS) return;
     this.#refusedAt = performance.now();
@@ -194,7 +220,7 @@ class ServerConnections {
     const before = performance.now() - idleMs;
     for (const [session, { calls, idleSince }] of this.#sessions) {
       if (calls > 0 || idleSince > before) continue;
-      // One that was asked to close at the last sweep and is still here does not read.
+      // A session that was closed at the last sweep and still exists does not read.
       if (session.closed) session.destroy();
       else session.close();
     }
@@ -208,7 +234,7 @@ class ServerConnections {
     };
     this.#sessions.set(session, client);
     session.once('close', () => this.#sessions.delete(session));
-    session.on('error', () => {}); // its calls hear of it, each by the close of its stream
+    session.on('error', () => {}); // each of its calls gets 'close' of its stream
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     pingWhileInUse(session, () => client.calls > 0, this.#options);
   }
@@ -237,10 +263,7 @@ class ServerConnections {
     if (client) client.calls += 1;
     if (isFull) {
       call.end(
-        new DuolaneError(
-          'rate_limited',
-          `calls exceed maxCalls (${this.#maxCalls}); try again later`,
-        ),
+        new DuolaneError('rate_limited', `calls exceed maxCalls (${this.#maxCalls}); retry later`),
       );
       return;
     }
@@ -257,10 +280,13 @@ class ServerConnections {
   async #serve(call: ServerCall, headers: IncomingHttpHeaders): Promise<void> {
     call.limit();
     const route = this.#table.get(call.path);
-    if (!route) throw new DuolaneError('unsupported', `Unknown method: ${call.path}`);
+    if (!route) throw new DuolaneError('unsupported', `unknown method "${call.path}"`);
     const encoding = headers['grpc-encoding'];
     if (encoding !== undefined && encoding !== 'identity')
-      throw new DuolaneError('unsupported', `no compression is offered: ${String(encoding)}`);
+      throw new DuolaneError(
+        'unsupported',
+        `unsupported grpc-encoding "${String(encoding)}": compression is not supported; turn it off`,
+      );
     const { authorize } = this.#options;
     if (authorize) {
       const principal = authorize(call);
@@ -275,7 +301,7 @@ class ServerConnections {
     const ended = Promise.all([...this.#sessions.keys()].map(ending));
     const cut = setTimeout(() => {
       for (const call of this.calls) call.end(closed);
-      // What a status needs to get out; a client that does not even read that is left.
+      // Time to send the status; the session of a client that does not read it is destroyed.
       last = setTimeout(() => {
         for (const session of this.#sessions.keys()) session.destroy();
       }, 200);

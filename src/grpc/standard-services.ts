@@ -22,8 +22,8 @@ import { STATUS } from './status.ts';
 
 export interface StandardOptions {
   /**
-   * Open health watches of all clients together, and as many reflection streams; 1,000 by default. The
-   * next one is `rate_limited`.
+   * Maximum number of health watches of all clients together, and of reflection streams; 1,000 by
+   * default. The next one is `rate_limited`.
    */
   readonly maxWatches?: number;
 }
@@ -31,14 +31,14 @@ export interface StandardOptions {
 const MAX_WATCHES = 1_000;
 
 /**
- * The longest name that reflection looks up. It looks up every prefix of a name, and reflection needs no
- * credentials: a name of some thousand dots would stop the whole process for a second.
+ * The longest name that reflection looks up. It looks up every prefix of a name, and reflection
+ * needs no credentials: a name with a few thousand dots would block the process for a second.
  */
 const MAX_SYMBOL_CHARS = 1_000;
 
 /**
- * What every gRPC server has beside its services: health (they serve, as long as the server does),
- * and reflection in both of its versions, so that a stranger's client needs no .proto.
+ * The services that every gRPC server has: health (SERVING as long as the server runs), and
+ * reflection in both of its versions, so that a foreign client needs no .proto file.
  */
 export function standardRoutes(
   services: readonly DescService[],
@@ -56,11 +56,11 @@ function healthRoutes(services: readonly DescService[], maxWatches: number): Grp
   const answer = (status: Serving) => create(HealthCheckResponseSchema, { status });
   return [
     unary(methodOf(Health.method.check), ({ service }) => {
-      if (!known.has(service)) throw new DuolaneError('not_found', `Unknown service: ${service}`);
+      if (!known.has(service)) throw new DuolaneError('not_found', `unknown service "${service}"`);
       return answer(Serving.SERVING);
     }),
     serverStream(methodOf(Health.method.watch), async function* ({ service }, { signal }) {
-      // Anyone may watch, without credentials, and a watch lasts as long as its client likes.
+      // Limited, because a watch needs no credentials and lasts as long as its client wants.
       if (watches >= maxWatches)
         throw new DuolaneError('rate_limited', `health watches exceed maxWatches (${maxWatches})`);
       watches += 1;
@@ -121,14 +121,14 @@ function reflectionRoutes(services: readonly DescService[], maxStreams: number):
         value: create(ListServiceResponseSchema, { service }),
       };
     }
-    return refused(STATUS.unimplemented, 'there are no extensions');
+    return refused(STATUS.unimplemented, 'extensions are not supported');
   };
 
   const method = methodOf(ServerReflection.method.serverReflectionInfo);
   const older = { ...method, path: method.path.replace('.v1.', '.v1alpha.') };
   return [method, older].map((version) =>
     bidiStream(version, async function* (requests) {
-      // Anyone may ask, without credentials, and a stream without a request lasts as its client likes.
+      // Limited, because a stream needs no credentials and lasts as long as its client wants.
       if (streams >= maxStreams)
         throw new DuolaneError(
           'rate_limited',
@@ -149,7 +149,10 @@ function reflectionRoutes(services: readonly DescService[], maxStreams: number):
   );
 }
 
-/** A method, a field or a nested type is in the file of what contains it. */
+/**
+ * The file of a symbol: a method, a field or a nested type is in the file of the symbol that
+ * contains it.
+ */
 function containing(symbols: ReadonlyMap<string, DescFile>, symbol: string): DescFile | undefined {
   for (let name = symbol; name !== ''; name = name.slice(0, Math.max(name.lastIndexOf('.'), 0)))
     if (symbols.has(name)) return symbols.get(name);

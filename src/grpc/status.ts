@@ -8,6 +8,7 @@ import {
   toHeaders,
 } from './metadata.ts';
 
+/** The status codes of gRPC. */
 export const STATUS = {
   ok: 0,
   cancelled: 1,
@@ -28,7 +29,7 @@ export const STATUS = {
   unauthenticated: 16,
 } as const;
 
-/** The status of each of our codes. */
+/** The gRPC status of each `ErrorCode`. */
 export const STATUS_OF: Readonly<Record<ErrorCode, number>> = {
   canceled: STATUS.cancelled,
   timeout: STATUS.deadlineExceeded,
@@ -56,7 +57,7 @@ export const STATUS_OF: Readonly<Record<ErrorCode, number>> = {
 };
 
 const CODES: readonly ErrorCode[] = [
-  'malformed', // 0 is no failure
+  'malformed', // 0 is OK, never an error
   'canceled',
   'server',
   'invalid',
@@ -75,13 +76,16 @@ const CODES: readonly ErrorCode[] = [
   'unauthorized',
 ];
 
-/** Our own code, exactly: it wins over the status, which is coarser, where the peer is one of ours. */
+/**
+ * The trailer with our exact code. It takes precedence over the coarser status, if the peer is
+ * Duolane.
+ */
 const CODE_KEY = 'duolane-code';
 
 /**
- * A status with its trailers, word for word: the `cause` of what a client throws, so that whoever
- * stands between two peers passes it on unchanged; and what a handler hangs on its error as the
- * cause to choose status and trailers itself, `grpc-status-details-bin` among them.
+ * A status with its trailers, unchanged. It is the `cause` of the errors of a client, so that a
+ * program between two peers can forward it; and a handler sets it as the cause of its error to
+ * choose the status and the trailers, `grpc-status-details-bin` among them.
  */
 export class GrpcStatus extends Error {
   override readonly name = 'GrpcStatus';
@@ -95,27 +99,33 @@ export class GrpcStatus extends Error {
   }
 }
 
-/** The status that an error came with, or was given. */
+/** The status that an error was received with, or that a handler gave it. */
 export const statusOf = (error: unknown): GrpcStatus | undefined =>
   error instanceof DuolaneError && error.cause instanceof GrpcStatus ? error.cause : undefined;
 
 /**
- * Characters of an encoded `grpc-message`. Node resets a stream whose trailers exceed 64 KiB, and the
- * client then learns neither status nor words.
+ * The longest encoded `grpc-message` in characters. Node resets a stream whose trailers exceed 64
+ * KiB, and the client would then get neither status nor message.
  */
 const MAX_MESSAGE = 16_384;
-/** A character takes at most nine when it is encoded. */
+/**
+ * Characters that are kept of a message that is too long: one takes at most nine when it is
+ * encoded.
+ */
 const CUT_MESSAGE = 1_500;
 
 function toMessage(text: string): string {
-  // Encoding makes no text shorter, and takes a second for a megabyte.
+  // Encoding never shortens a text, and takes a second for a megabyte, so the length is checked
+  // first.
   const encoded = text.length <= MAX_MESSAGE ? encodeStatusMessage(text) : undefined;
   return encoded !== undefined && encoded.length <= MAX_MESSAGE
     ? encoded
     : encodeStatusMessage(`${text.slice(0, CUT_MESSAGE)} … (cut)`);
 }
 
-/** Any failure as trailers. Of what went wrong inside (`internal`) only that it did leaves the process. */
+/**
+ * Converts any failure to trailers. The message of an `internal` error never leaves the process.
+ */
 export function toTrailers(reason: unknown): OutgoingHttpHeaders {
   const error = DuolaneError.from(reason);
   const given = statusOf(error);
@@ -133,13 +143,16 @@ export function toTrailers(reason: unknown): OutgoingHttpHeaders {
   };
 }
 
-/** What the end of a call says: nothing if all is well, else what to throw. */
+/** Converts the trailers of a call to its error; `undefined` if the status is OK. */
 export function fromTrailers(trailers: IncomingHttpHeaders): DuolaneError | undefined {
   const { 'grpc-status': status, 'grpc-message': text = '' } = trailers;
   if (status === '0') return undefined;
   const number = /^\d{1,3}$/.test(String(status)) ? Number(status) : undefined;
   if (number === undefined)
-    return new DuolaneError('malformed', 'the peer ended a gRPC call without a status');
+    return new DuolaneError(
+      'malformed',
+      'the peer sent no status at the end of a gRPC call: expected grpc-status',
+    );
   const message = decodeMessage(String(text)) || `the peer ended the call with status ${number}`;
   const named = trailers[CODE_KEY];
   const code = isCode(named) ? named : (CODES[number] ?? 'server');
@@ -168,17 +181,20 @@ const OF_HTTP: ReadonlyMap<number, number> = new Map([
   [504, STATUS.unavailable],
 ]);
 
-/** An answer that is not gRPC at all, as from a proxy in between. */
+/** The error for a response that is not gRPC, e.g. of a proxy in between. */
 export function fromHttp(httpStatus: number): DuolaneError {
   const status = OF_HTTP.get(httpStatus) ?? STATUS.unknown;
   return failure(
     CODES[status]!,
     status,
-    `the other end answered HTTP ${httpStatus} and not gRPC; check the address and what stands before it`,
+    `the server sent HTTP ${httpStatus}: expected gRPC; check the address and the proxies in front of it`,
   );
 }
 
-/** NO_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY; any other is `internal`. */
+/**
+ * Statuses of REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY; any other code is
+ * `internal`.
+ */
 const OF_RESET: ReadonlyMap<number, number> = new Map([
   [7, STATUS.unavailable],
   [8, STATUS.cancelled],
@@ -186,12 +202,12 @@ const OF_RESET: ReadonlyMap<number, number> = new Map([
   [12, STATUS.permissionDenied],
 ]);
 
-/** A stream that was reset before it had said its status. */
+/** The error for a stream that was reset before it had a status. */
 export function fromReset(reset: number): DuolaneError {
   const status = OF_RESET.get(reset) ?? STATUS.internal;
   return failure(
     CODES[status]!,
     status,
-    `the peer broke the call off (HTTP/2 code ${reset}) before its status`,
+    `the peer reset the call before its status (HTTP/2 code ${reset})`,
   );
 }

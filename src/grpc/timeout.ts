@@ -9,20 +9,23 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   n: 1e-6,
 };
 
-/** Eight digits is what the protocol allows. */
+/** The protocol allows eight digits. */
 const MAX = 99_999_999;
 
-/** How long a call may take, in the words of `grpc-timeout`. Never less than a millisecond. */
+/** Encodes a duration as `grpc-timeout`, rounded up; at least one millisecond. */
 export function encodeTimeout(ms: number): string {
-  const whole = Math.max(1, Math.ceil(ms));
-  if (whole <= MAX) return `${whole}m`;
-  return `${Math.min(Math.ceil(whole / 1_000), MAX)}S`;
+  const rounded = Math.max(1, Math.ceil(ms));
+  if (rounded <= MAX) return `${rounded}m`;
+  return `${Math.min(Math.ceil(rounded / 1_000), MAX)}S`;
 }
 
-/** In ms; throws `malformed` for what is no timeout. */
+/** Decodes a `grpc-timeout` to milliseconds. Throws `malformed` if it is invalid. */
 export function decodeTimeout(text: string): number {
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? [];
   if (digits === undefined || unit === undefined)
-    throw new DuolaneError('malformed', `grpc-timeout "${text.slice(0, 40)}" is none`);
+    throw new DuolaneError(
+      'malformed',
+      `invalid grpc-timeout "${text.slice(0, 40)}": expected up to 8 digits and a unit, e.g. 500m`,
+    );
   return Number(digits) * UNIT_MS[unit]!;
 }

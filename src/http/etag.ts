@@ -1,6 +1,9 @@
 import { headerOf } from './node-request.ts';
 
-/** Whether the client has it already, by `If-None-Match`: weak or not, one of several, or any. */
+/**
+ * Whether the client has this version already, by `If-None-Match`: a weak or strong tag, one of
+ * several, or `*`.
+ */
 export const matchesEtag = (request: Request, etag: string): boolean =>
   (headerOf(request, 'if-none-match') ?? '')
     .split(',')

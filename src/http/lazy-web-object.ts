@@ -1,7 +1,7 @@
 /**
- * Makes `Light` pass for the web's own class: it is one for `instanceof`, and whatever member it
- * does not have itself is that of the real object behind it, `target`, which is built when somebody
- * asks for such a member. So what every request needs costs next to nothing, and nothing is missing.
+ * Makes `Light` behave like the web class `Real`: `instanceof` is true, and every member that
+ * `Light` does not define is read from `target`, the real object, which is created on first use of
+ * such a member. So the members that every request needs are cheap, and none is missing.
  */
 export function inheritWebMembers<T extends object>(
   Light: { readonly prototype: { readonly target: T } },
@@ -13,9 +13,9 @@ export function inheritWebMembers<T extends object>(
     Object.defineProperty(light, name, {
       configurable: true,
       get(this: { readonly target: T }): unknown {
-        const { target: whole } = this;
-        const member: unknown = Reflect.get(whole, name);
-        return typeof member === 'function' ? (member.bind(whole) as unknown) : member;
+        const { target } = this;
+        const member: unknown = Reflect.get(target, name);
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member;
       },
     });
   }

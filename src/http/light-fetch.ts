@@ -4,15 +4,25 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 
 const MAX_REDIRECTS = 5;
-/** A connection that is idle for longer is not used again: the server may be closing it just then. */
+/**
+ * A connection that was idle for longer is not reused: the server may be closing it at that moment.
+ */
 const IDLE_MS = 4_000;
 
-/** As much of a Response as one needs to read it; several times cheaper than a real one. */
+/** `fetch` of the platform, or a function that replaces it. */
+export type Fetch = typeof globalThis.fetch;
+
+/**
+ * The members of a web Response that are needed to read it; several times cheaper than a real one.
+ */
 export interface LightResponse {
   readonly ok: boolean;
   readonly status: number;
   readonly headers: { get(name: string): string | null };
-  /** Read once. If it is left early, the rest is read to nowhere until the signal ends it. */
+  /**
+   * Can be read once. If the reader breaks out, the rest is discarded as it arrives, until the
+   * signal aborts.
+   */
   readonly body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;
 }
@@ -24,18 +34,19 @@ export interface LightInit {
   readonly signal?: AbortSignal;
 }
 
-/** `fetch` over node:http, with connections of its own. */
+/** `fetch` over node:http, with its own connections. */
 export interface LightFetch {
   /**
-   * Resolves with the head of the answer; the signal ends the body too. Redirects are followed
-   * within the origin and as they came; one to another place is refused (`invalid`), since what we
-   * send was not meant for it. No time limit but the signal.
+   * Resolves with the head of the response; the signal also ends the body. Redirects within the
+   * origin are followed. A redirect to another origin throws `invalid`, because the request was not
+   * meant for it. The signal is the only time limit.
    */
   (url: URL, init: LightInit): Promise<LightResponse>;
-  /** Closes the connections that are idle; those in use close when they are done. */
+  /** Closes idle connections; those in use close when their request is done. */
   readonly close: () => void;
 }
 
+/** Creates a `LightFetch` with its own connection pool. */
 export function lightFetch(): LightFetch {
   const agents = new Map<string, HttpAgent>();
   const agentFor = (protocol: string): HttpAgent => {
@@ -47,48 +58,54 @@ export function lightFetch(): LightFetch {
     return agent;
   };
   const fetch = async (url: URL, init: LightInit): Promise<LightResponse> => {
-    let [at, answer] = [url, await ask(url, init, agentFor(url.protocol))];
-    for (let hops = 0; isRedirect(answer, init.method); hops += 1) {
-      answer.resume();
-      const to = new URL(answer.headers.location!, at);
+    let [at, response] = [url, await sendRequest(url, init, agentFor(url.protocol))];
+    for (let hops = 0; isRedirect(response, init.method); hops += 1) {
+      response.resume();
+      const to = new URL(response.headers.location!, at);
       if (to.origin !== url.origin || hops === MAX_REDIRECTS)
-        throw new DuolaneError('invalid', `${url.href} has moved to ${to.href}: use that address`);
-      [at, answer] = [to, await ask(to, init, agentFor(to.protocol))];
+        throw new DuolaneError(
+          'invalid',
+          `cannot follow the redirect of ${url.href}: it leads to ${to.href}; use that address`,
+        );
+      [at, response] = [to, await sendRequest(to, init, agentFor(to.protocol))];
     }
-    return new Answer(answer, init.signal);
+    return new NodeResponse(response, init.signal);
   };
   return Object.assign(fetch, { close: () => agents.forEach((agent) => agent.destroy()) });
 }
 
-/** A POST is repeated only where the server says that it is to be one again. */
+/**
+ * Whether to follow the response. A POST is only repeated for a status that asks for the same
+ * method.
+ */
 const isRedirect = ({ statusCode = 0, headers }: IncomingMessage, method = 'GET'): boolean =>
   headers.location !== undefined &&
   (statusCode === 307 ||
     statusCode === 308 ||
     (method === 'GET' && /^30[123]$/.test(`${statusCode}`)));
 
-function ask(
+function sendRequest(
   url: URL,
   { method = 'GET', headers = {}, body, signal }: LightInit,
   agent: HttpAgent,
 ): Promise<IncomingMessage> {
   signal?.throwIfAborted();
   const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
-  const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
+  const open = url.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
-    const made = request(url, { method, agent, headers: { ...headers, ...length } });
+    const request = open(url, { method, agent, headers: { ...headers, ...length } });
     const unlisten = onAbort(signal, (reason) => {
       reject(reason);
-      made.destroy();
+      request.destroy();
     });
-    made.on('error', reject);
-    made.on('response', resolve);
-    made.once('close', unlisten);
-    made.end(body);
+    request.on('error', reject);
+    request.on('response', resolve);
+    request.once('close', unlisten);
+    request.end(body);
   });
 }
 
-class Answer implements LightResponse {
+class NodeResponse implements LightResponse {
   readonly ok: boolean;
   readonly status: number;
   readonly headers: LightResponse['headers'];

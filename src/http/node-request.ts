@@ -4,26 +4,26 @@ import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { inheritWebMembers } from './lazy-web-object.ts';
 
-/** What is answered from the incoming message itself, without building a whole Request. */
+/** Members that are read from the incoming message itself, without building a real Request. */
 type Light = Pick<Request, 'method' | 'url' | 'headers' | 'signal' | 'body' | 'text' | 'json'>;
 
 /**
- * The incoming message as a web Request. It is one for everybody who looks (`instanceof` included),
- * but costs a tenth: only what a handler seldom asks for (`clone`, `formData`, …) builds the real
- * one behind it. A body is read once, by `text`, `json` or `body`, as always.
+ * The incoming message as a web Request. It behaves like one (`instanceof` included) at a tenth of
+ * the cost: only rarely used members (`clone`, `formData`, …) create the real Request. As always, a
+ * body can be read once, by `text`, `json` or `body`.
  */
 class NodeRequest implements Light {
   readonly method: string;
   readonly location: URL;
-  readonly leaving: Cancellation;
+  readonly disconnect: Cancellation;
   readonly incoming: IncomingMessage;
   #headers: Headers | undefined;
-  #whole: Request | undefined;
+  #target: Request | undefined;
 
-  constructor(incoming: IncomingMessage, location: URL, leaving: Cancellation) {
+  constructor(incoming: IncomingMessage, location: URL, disconnect: Cancellation) {
     this.incoming = incoming;
     this.method = incoming.method ?? 'GET';
-    this.leaving = leaving;
+    this.disconnect = disconnect;
     this.location = location;
   }
 
@@ -32,7 +32,7 @@ class NodeRequest implements Light {
   }
 
   get signal(): AbortSignal {
-    return this.leaving.signal;
+    return this.disconnect.signal;
   }
 
   get headers(): Headers {
@@ -44,38 +44,42 @@ class NodeRequest implements Light {
   }
 
   async text(): Promise<string> {
-    return this.#whole ? this.#whole.text() : readText(this.incoming);
+    return this.#target ? this.#target.text() : readText(this.incoming);
   }
 
   async json(): Promise<unknown> {
     return JSON.parse(await this.text()) as unknown;
   }
 
-  /** The real one, made when somebody needs it. */
+  /** The real Request, created on first use. */
   get target(): Request {
     const { method, headers, url } = this;
     const body = method === 'GET' || method === 'HEAD' ? undefined : bodyOf(this.incoming);
     const more = body !== undefined && { body, duplex: 'half' };
     const init = { method, headers, ...more } as RequestInit;
-    return (this.#whole ??= new Request(url, init));
+    return (this.#target ??= new Request(url, init));
   }
 }
 
 inheritWebMembers<Request>(NodeRequest, Request);
 
 /**
- * `leaving` aborts when the client leaves; it is the request's `signal`. Undefined for a request that
- * must be answered with 400: it names no place, or a proxy before us may have read it in another way.
+ * Converts an incoming message to a Request whose `signal` is that of `disconnect`, which aborts
+ * when the client disconnects. Returns `undefined` for a request that must get status 400: its
+ * target is not a URL, or a proxy in front of us may have read it differently.
  */
-export function toRequest(incoming: IncomingMessage, leaving: Cancellation): Request | undefined {
+export function toRequest(
+  incoming: IncomingMessage,
+  disconnect: Cancellation,
+): Request | undefined {
   if (isAmbiguous(incoming)) return undefined;
   const location = locationOf(incoming);
-  return location && (new NodeRequest(incoming, location, leaving) as unknown as Request);
+  return location && (new NodeRequest(incoming, location, disconnect) as unknown as Request);
 }
 
 /**
- * Whether two readers may read two requests: a second Host (RFC 9112, 3.2), of which Node keeps the
- * first, or a transfer coding besides `chunked`, which Node passes over.
+ * Whether two programs may read the request differently: a second Host header (RFC 9112, 3.2), of
+ * which Node keeps the first, or a transfer coding besides `chunked`, which Node ignores.
  */
 function isAmbiguous({ rawHeaders, headers }: IncomingMessage): boolean {
   const coding = headers['transfer-encoding'];
@@ -89,49 +93,54 @@ function isAmbiguous({ rawHeaders, headers }: IncomingMessage): boolean {
 }
 
 /**
- * The host is what the browser says in its header, never what stands in the target: a page of
- * another site can write `//localhost/…` there.
+ * The URL of the request. The host comes from the Host header, which the browser sets, never from
+ * the request target: a page of another site can write `//localhost/…` there.
  */
 function locationOf(incoming: IncomingMessage): URL | undefined {
-  // Express cuts the mount path off `url` and keeps the whole one beside it.
+  // Express removes the mount path from `url` and keeps the complete path in `originalUrl`.
   const { originalUrl, url = '/' } = incoming as { originalUrl?: string; url?: string };
   const target = originalUrl ?? url;
   const path = target.startsWith('/') ? target : withoutHost(target);
-  // Put before the path, such a Host would replace it: a proxy that admits some paths saw another one.
+  // Such a Host would replace the path in the URL below: a proxy that only admits certain paths
+  // would have checked another path.
   if (/[/\\?#@]/.test(incoming.headers.host ?? '')) return undefined;
   const href = `http://${incoming.headers.host ?? 'localhost'}${path}`;
   try {
     if (href !== last.href) last = { href, location: new URL(href) };
     return last.location;
   } catch {
-    // The caller answers a target that is not a URL with 400.
+    // The target is not a URL: the caller responds with 400.
     return undefined;
   }
 }
 
-/** The next request is often for the same place, and parsing costs more than comparing. */
+/** The last URL: the next request often has the same one, and comparing is cheaper than parsing. */
 let last = { href: '', location: new URL('http://localhost') };
 
-// A proxy writes the whole URL as the target.
+// A client of a proxy sends the complete URL as the request target.
 const withoutHost = (target: string): string => target.replace(/^(?:https?:\/\/[^/?#]*)?\/?/i, '/');
 
-const light = (request: Request): NodeRequest | undefined =>
+const asNodeRequest = (request: Request): NodeRequest | undefined =>
   (request as unknown) instanceof NodeRequest ? (request as unknown as NodeRequest) : undefined;
 
-/** What aborts when the client leaves: the request's signal, or what is cheaper to listen to. */
+/**
+ * What aborts when the client disconnects: a Cancellation, which is cheap to listen to, or the
+ * signal.
+ */
 export const disconnectSignal = (request: Request): Required<Abortable> =>
-  light(request)?.leaving ?? request;
+  asNodeRequest(request)?.disconnect ?? request;
 
-/** Ends the stream that answers the request, as if the client had left. */
+/** Ends the stream that responds to the request, as if the client had disconnected. */
 export const endStream = (request: Request, reason: unknown): void =>
-  light(request)?.leaving.abort(reason);
+  asNodeRequest(request)?.disconnect.abort(reason);
 
-/** The request's URL, parsed once. Not to be changed. */
-export const urlOf = (request: Request): URL => light(request)?.location ?? new URL(request.url);
+/** The URL of the request, parsed once. Do not modify it. */
+export const urlOf = (request: Request): URL =>
+  asNodeRequest(request)?.location ?? new URL(request.url);
 
-/** One header by its name in lower case, without the web's table of all of them. */
+/** One header by its name in lower case, without creating a `Headers` object. */
 export function headerOf(request: Request, name: string): string | null {
-  const node = light(request);
+  const node = asNodeRequest(request);
   if (!node) return request.headers.get(name);
   const value = node.incoming.headers[name];
   return value === undefined ? null : String(value);
@@ -144,7 +153,7 @@ function readHeaders({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** The reason with which everything ends that works for a client that has disconnected. */
+/** The abort reason for work whose client has disconnected. */
 export const CLIENT_DISCONNECTED: DuolaneError = new DuolaneError(
   'closed',
   'the client disconnected',
@@ -171,14 +180,14 @@ export function isCutOff(request: Request): boolean {
   return node !== undefined && node.leaving.aborted && !node.incoming.complete;
 }
 
-/** Express and its kin keep a body that they have read, most often parsed; otherwise it is gone. */
+/** Returns a body that was read before. Express and similar frameworks keep it, usually parsed. */
 function readBefore(incoming: IncomingMessage): string {
   const { body } = incoming as { body?: unknown };
   if (body === undefined || typeof body === 'string') return body ?? '';
   return body instanceof Uint8Array ? toText([Buffer.from(body)]) : JSON.stringify(body);
 }
 
-/** Rejects when the client leaves in the middle. */
+/** Reads the body as text. Rejects if the client disconnects before its end. */
 function readText(incoming: IncomingMessage): Promise<string> {
   if (incoming.readableEnded) return Promise.resolve(readBefore(incoming));
   return new Promise((resolve, reject) => {
@@ -186,7 +195,7 @@ function readText(incoming: IncomingMessage): Promise<string> {
     const onClose = (): void => reject(CLIENT_DISCONNECTED);
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
     incoming.once('end', () => {
-      // It closes later, too: a promise that is settled twice costs more than this.
+      // 'close' follows 'end'; removing the listener is cheaper than creating its error.
       incoming.off('close', onClose);
       resolve(toText(chunks));
     });

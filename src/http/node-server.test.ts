@@ -15,7 +15,7 @@ afterEach(async () => {
 });
 const serve = async (handler: Handler): Promise<string> => (listening = await listen(handler)).url;
 
-test('a handler gets a Request, with everything that one has', async () => {
+test('a handler gets a Request with all of its members', async () => {
   const url = await serve(async (request) => {
     expect(request).toBeInstanceOf(Request);
     const copy = request.clone();
@@ -54,7 +54,7 @@ test.each(['text', 'json', 'arrayBuffer', 'body'] as const)('a body is read by %
   expect(await response.text()).toBe(sent);
 });
 
-test("the request's signal aborts when the client leaves, and the source's finally runs", async () => {
+test("the request's signal aborts when the client disconnects, and the source's finally runs", async () => {
   let left: (reason: unknown) => void = () => {};
   const gone = new Promise((resolve) => (left = resolve));
   const url = await serve(async (request) => {
@@ -79,7 +79,7 @@ test("the request's signal aborts when the client leaves, and the source's final
   expect(await gone).toMatchObject({ code: 'closed' });
 });
 
-test('the headers of a silent stream come at once, and also when other silent streams begin beside it', async () => {
+test('the headers of a silent stream are sent immediately, also if other silent streams begin', async () => {
   let end = (): void => {};
   const ended = new Promise<void>((resolve) => (end = resolve));
   async function* silence(): AsyncGenerator<SseItem, void, undefined> {
@@ -93,7 +93,7 @@ test('the headers of a silent stream come at once, and also when other silent st
   for (const response of responses) expect(await response.text()).toBe('data: at last\n\n');
 });
 
-test('of streams that begin together, those that speak soon send headers and first words as one', async () => {
+test('streams that begin together send their headers with their first text', async () => {
   let speak = (): void => {};
   const said = new Promise<void>((resolve) => (speak = resolve));
   let streams = 0;
@@ -112,7 +112,7 @@ test('of streams that begin together, those that speak soon send headers and fir
   expect(await silentOne.text()).toBe('data: hello\n\n');
 });
 
-test('what a handler throws is a 500 without its text', async () => {
+test('an error of a handler is a 500 without its message', async () => {
   const url = await serve(async () => {
     throw new Error('secret of the house');
   });
@@ -121,7 +121,7 @@ test('what a handler throws is a 500 without its text', async () => {
   expect(await response.text()).toBe('');
 });
 
-test('a port that is taken is said in words', async () => {
+test('the error for a port in use says so', async () => {
   const url = await serve(async () => new Response('here'));
   await expect(
     listen(async () => new Response(), { port: Number(new URL(url).port) }),
@@ -142,7 +142,7 @@ test('a stream without node:http is an ordinary web response', async () => {
 });
 
 describe('an SSE response', () => {
-  test('is a web Response for whoever uses it as one, on any runtime', async () => {
+  test('can be used as a web Response, on any runtime', async () => {
     let left = false;
     async function* items(): AsyncGenerator<SseItem | readonly SseItem[], void, undefined> {
       try {
@@ -164,7 +164,7 @@ describe('an SSE response', () => {
   });
 });
 
-describe('a client that leaves while its stream is silent', () => {
+describe('a client that disconnects while its stream is silent', () => {
   /** One item, then silence until `return` is called. */
   function silent(): { readonly items: AsyncIterable<never>; readonly returned: Promise<void> } {
     let end = (): void => {};
@@ -193,7 +193,7 @@ describe('a client that leaves while its stream is silent', () => {
   test.each([
     ['sseResponse', (items: AsyncIterable<never>) => sseResponse(items)],
     ['a Response with a body', (items: AsyncIterable<never>) => new Response(bytes(items))],
-  ])('closes its source at once (%s)', async (_, respond) => {
+  ])('closes its source immediately (%s)', async (_, respond) => {
     const { items, returned } = silent();
     const url = await serve(async () => respond(items));
     const leaving = new AbortController();
@@ -291,7 +291,7 @@ describe('a raw client', () => {
     expect(await raw(listening.url, text)).toMatch(/^HTTP\/1\.1 408 /);
   });
 
-  test('beyond maxConnections is not let in, which is reported', async () => {
+  test('beyond maxConnections is refused, which is reported', async () => {
     const errors: unknown[] = [];
     listening = await listen(async () => new Response('ok'), {
       maxConnections: 1,
@@ -345,7 +345,7 @@ describe('a client on a slow line', () => {
   const responses: [string, () => Response][] = [
     ['of a JSON text', () => new Response(LONG)],
     ['of an event', () => streamResponse(oneText(LONG), {})],
-    ['that is written at once', () => textResponse(LONG, 200, {})],
+    ['that is written in one piece', () => textResponse(LONG, 200, {})],
   ];
   async function* oneText(text: string): AsyncGenerator<string, void, undefined> {
     yield text;
@@ -382,7 +382,7 @@ describe('a client on a slow line', () => {
     }
   });
 
-  test('leaves room for others: long answers that are not read have a limit', async () => {
+  test('cannot use up the memory: long responses that are not read have a limit', async () => {
     const long = 'x'.repeat(20_000_000);
     const errors: unknown[] = [];
     const handler: Handler = async () => textResponse(long, 200, {});

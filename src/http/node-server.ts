@@ -9,17 +9,27 @@ import { streamSource } from './sse-response.ts';
 import { responseText } from './text-response.ts';
 import { UnsentBytes } from './unsent-bytes.ts';
 
-/** A server's whole job, in the web's own words. The request's signal aborts when the client leaves. */
+/**
+ * A server as a function from a web Request to a Response. The request's signal aborts when the
+ * client disconnects.
+ */
 export type Handler = (request: Request) => Promise<Response>;
 
+/** Limits of the writing side, and who gets its errors. */
 export interface NodeHandlerOptions {
-  /** How long a client may leave a full socket unread before it is cut; it can resume. */
+  /**
+   * How long a client may read nothing from a full socket before it is disconnected; 30 s by
+   * default.
+   */
   readonly stallMs?: number;
-  /** What a handler threw, and clients that were cut. */
+  /**
+   * Called with errors that a handler threw, and with errors about clients that were disconnected.
+   */
   readonly onError?: (error: unknown) => void;
   /**
-   * Bytes of long answers that clients have not read yet, all together. Beyond it, clients that have stopped reading
-   * are cut, or else the next long answer is 503 with `Retry-After`. A quarter of the heap by default.
+   * Limit on the bytes of long responses that clients have not read yet, over all connections.
+   * Beyond it, clients that have stopped reading are disconnected; if all of them read, the next
+   * long response is 503 with `Retry-After`. A quarter of the heap by default.
    */
   readonly maxUnsentBytes?: number;
 }
@@ -29,21 +39,28 @@ type WriteOptions = Required<Pick<NodeHandlerOptions, 'stallMs' | 'onError'>>;
 const STALL_MS = 30_000;
 
 /**
- * The handler as a listener of node:http, so also as a route of Express; a body that `express.json()`
- * has read is taken from there, within the limits that it has. Writes as fast as the client reads, and holds no more than one chunk for it.
+ * Converts a handler to a listener of node:http, which is also a route of Express. If
+ * `express.json()` has read the body already, that body is used. Writes as fast as the client
+ * reads, and buffers at most one chunk per client.
+ *
+ * @example
+ * ```ts
+ * createServer(nodeHandler(async (request) => new Response(request.url))).listen(8080);
+ * ```
  */
 export function nodeHandler(
   handler: Handler,
   { stallMs = STALL_MS, onError = () => {}, maxUnsentBytes }: NodeHandlerOptions = {},
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
-  const beginnings = new HeaderBatcher();
+  const headerBatcher = new HeaderBatcher();
   const unsent = new UnsentBytes(maxUnsentBytes);
   return (incoming, outgoing) => {
-    void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings, unsent).catch(
+    void serveOne(handler, incoming, outgoing, { stallMs, onError }, headerBatcher, unsent).catch(
       (error: unknown) => {
         onError(error);
         if (outgoing.headersSent) {
-          // A response that broke off must not look as if it had ended. What was written goes out first.
+          // A response that failed must not look complete, so its connection is closed. Data that
+          // was written before is sent first.
           outgoing.socket?.setTimeout(stallMs, () => outgoing.destroy());
           outgoing.socket?.destroySoon();
           return;
@@ -55,16 +72,24 @@ export function nodeHandler(
   };
 }
 
+/** The address and the limits of a server. */
 export interface ListenOptions extends NodeHandlerOptions {
   readonly host?: string;
   readonly port?: number;
-  /** How long open responses have to end when the server is disposed; then they are cut. */
+  /** How long open responses may take to end when the server is disposed; then they are aborted. */
   readonly closeMs?: number;
-  /** How long a client may take to send the headers of a request; then it gets 408. 20 s by default. */
+  /**
+   * How long a client may take to send the headers of a request; then it gets 408. 20 s by default.
+   */
   readonly headersMs?: number;
-  /** How long a client may take to send a whole request; then it gets 408. 2 minutes by default. */
+  /**
+   * How long a client may take to send a complete request; then it gets 408. 2 minutes by default.
+   */
   readonly requestMs?: number;
-  /** Connections at once; further ones are closed unanswered, which `onError` gets. 10,000 by default. */
+  /**
+   * Maximum number of open connections. Further ones are closed without a response, which `onError`
+   * reports. 10,000 by default.
+   */
   readonly maxConnections?: number;
 }
 
@@ -72,15 +97,25 @@ const HEADERS_TIMEOUT_MS = 20_000;
 const REQUEST_TIMEOUT_MS = 120_000;
 const MAX_CONNECTIONS = 10_000;
 
-/** One report is enough for all connections that are refused within this time. */
+/** Connections that are refused within this time are reported once. */
 const REFUSAL_MS = 60_000;
 
+/** A listening server; disposing it closes it. */
 export interface Listening extends AsyncDisposable {
   readonly url: string;
   readonly server: Server;
 }
 
-/** Serves the handler over node:http. Disposing stops listening, lets responses end, then cuts them. */
+/**
+ * Serves the handler over node:http. Disposing stops listening, lets open responses end, and aborts
+ * those that take longer than `closeMs`.
+ *
+ * @example
+ * ```ts
+ * await using server = await listen(async () => Response.json({ ok: true }), { port: 8080 });
+ * console.log(server.url);
+ * ```
+ */
 export async function listen(
   handler: Handler,
   { host = '127.0.0.1', port = 0, closeMs = 2000, ...options }: ListenOptions = {},
@@ -98,7 +133,7 @@ export async function listen(
     {
       headersTimeout: Math.min(headersMs, requestMs),
       requestTimeout: requestMs,
-      // How often Node looks for requests that are late.
+      // How often Node checks for requests that exceed their time.
       connectionsCheckingInterval: Math.max(10, Math.min(5_000, headersMs / 2)),
     },
     nodeHandler(handler, options),
@@ -126,17 +161,17 @@ export async function listen(
     responses++;
     outgoing.once('close', () => {
       responses--;
-      if (closed) cutIfDone();
+      if (closed) closeIfIdle();
     });
   });
-  // Not `closeIdleConnections`: a connection that has not asked anything yet is none of those.
-  const cutIfDone = (): void => {
+  // `closeIdleConnections` is not enough: it does not close a connection that never sent a request.
+  const closeIfIdle = (): void => {
     if (responses === 0) server.closeAllConnections();
   };
   const close = async (): Promise<void> => {
     const ended = new Promise<void>((resolve) => server.close(() => resolve()));
     const timer = setTimeout(() => server.closeAllConnections(), closeMs);
-    cutIfDone();
+    closeIfIdle();
     await ended;
     clearTimeout(timer);
   };
@@ -152,13 +187,13 @@ function listenError(error: unknown, host: string, port: number): DuolaneError {
   if (code === 'EADDRINUSE') {
     return new DuolaneError(
       'invalid',
-      `port ${port} on ${host} is in use; give another with --port`,
+      `cannot listen on ${host}:${port}: the port is in use; use another one (--port)`,
       {
         cause: error,
       },
     );
   }
-  return new DuolaneError('invalid', `cannot listen on ${host}:${port} (${String(code)})`, {
+  return new DuolaneError('invalid', `cannot listen on ${host}:${port}: ${String(code)}`, {
     cause: error,
   });
 }
@@ -168,50 +203,50 @@ async function serveOne(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   options: WriteOptions,
-  beginnings: HeaderBatcher,
+  headerBatcher: HeaderBatcher,
   unsent: UnsentBytes,
 ): Promise<void> {
-  const gone = new Cancellation();
+  const disconnect = new Cancellation();
   outgoing.once('close', () => {
-    if (!outgoing.writableFinished) gone.abort(CLIENT_DISCONNECTED);
+    if (!outgoing.writableFinished) disconnect.abort(CLIENT_DISCONNECTED);
   });
-  outgoing.on('error', () => {}); // the close event says it
-  const request = toRequest(incoming, gone);
+  outgoing.on('error', () => {}); // 'close' follows.
+  const request = toRequest(incoming, disconnect);
   if (!request) {
     outgoing.writeHead(400, { 'content-type': 'text/plain' });
     outgoing.end(
-      'The target, the Host header or the transfer coding of the request is not valid.\n',
+      'Invalid request: expected a valid target, one Host header and no transfer coding but chunked.\n',
     );
     return;
   }
   const response = await handler(request);
-  const whole = responseText(response);
-  if (whole !== undefined) {
+  const text = responseText(response);
+  if (text !== undefined) {
     const fields = Object.fromEntries(response.headers);
-    if (whole.length <= PIECE_BYTES) {
+    if (text.length <= PIECE_BYTES) {
       outgoing.writeHead(response.status, {
         ...fields,
-        'content-length': Buffer.byteLength(whole),
+        'content-length': Buffer.byteLength(text),
       });
-      outgoing.end(whole);
+      outgoing.end(text);
       return;
     }
-    // Not awaited here, where its text would be held beside its bytes.
+    // Returned, not awaited: this frame would keep the text in memory beside its bytes.
     const head = { status: response.status, fields };
-    return writeLong(head, Buffer.from(whole), outgoing, gone, options, unsent);
+    return writeLong(head, Buffer.from(text), outgoing, disconnect, options, unsent);
   }
   const stream = streamSource(response);
   if (stream) {
     outgoing.writeHead(stream.status, stream.fields);
-    const begun = beginnings.begin(outgoing);
+    const onFirstText = headerBatcher.begin(outgoing);
     const texts = stream.texts[Symbol.asyncIterator]();
-    // A source that waits for its next event would learn only with that event that the client left.
-    const unlisten = gone.onAbort(() => void texts.return?.().catch(options.onError));
+    // A source that waits for its next event would only notice the disconnect at that event.
+    const unlisten = disconnect.onAbort(() => void texts.return?.().catch(options.onError));
     try {
-      await untilGone(pipe(texts, outgoing, gone, options, begun), gone);
+      await untilDisconnect(pipe(texts, outgoing, disconnect, options, onFirstText), disconnect);
     } finally {
       unlisten();
-      begun();
+      onFirstText();
     }
   } else {
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
@@ -219,10 +254,13 @@ async function serveOne(
       outgoing.flushHeaders();
     if (response.body) {
       const body = Readable.fromWeb(response.body as never);
-      body.on('error', () => {}); // the loop over it throws it
-      const unlisten = gone.onAbort(() => body.destroy());
+      body.on('error', () => {}); // the loop over the body throws it
+      const unlisten = disconnect.onAbort(() => body.destroy());
       try {
-        await untilGone(pipe(body[Symbol.asyncIterator](), outgoing, gone, options), gone);
+        await untilDisconnect(
+          pipe(body[Symbol.asyncIterator](), outgoing, disconnect, options),
+          disconnect,
+        );
       } finally {
         unlisten();
       }
@@ -231,18 +269,21 @@ async function serveOne(
   outgoing.end();
 }
 
-/** How long the headers of a stream wait for its first text, when other streams begin as well. */
+/** How long the headers of a stream wait for its first text while other streams begin as well. */
 const HEADERS_MS = 10;
 
 /**
- * The streams of a server that have begun and said nothing yet. A stream may say nothing for long,
- * so who asked is told at once that it stands; but when many begin together, their headers wait a
- * moment for the first text: a write to a socket less is a tenth of what a short stream costs.
+ * Counts the streams of a server that have begun and not sent any text yet. A stream may be silent
+ * for long, so its headers are sent immediately. But when many streams begin together, their
+ * headers wait briefly for the first text: one write less to a socket saves a tenth of the cost of
+ * a short stream.
  */
 class HeaderBatcher {
   #silent = 0;
 
-  /** Sends the headers now or soon. Call what it gives with the first text, and at the end. */
+  /**
+   * Sends the headers now or soon. Call the returned function with the first text, and at the end.
+   */
   begin(outgoing: ServerResponse): () => void {
     const flush = (): void => outgoing.flushHeaders();
     const timer = this.#silent++ > 0 ? setTimeout(flush, HEADERS_MS) : undefined;
@@ -257,37 +298,44 @@ class HeaderBatcher {
   }
 }
 
-/** Settles with the pipe, or when the client leaves: a source that never settles must not hold the response. */
-function untilGone(piped: Promise<void>, gone: Cancellation): Promise<void> {
+/**
+ * Settles like `piped`, or when the client disconnects: a source that never settles must not keep
+ * the response open.
+ */
+function untilDisconnect(piped: Promise<void>, disconnect: Cancellation): Promise<void> {
   return new Promise((resolve, reject) => {
-    const unlisten = gone.onAbort(() => resolve());
+    const unlisten = disconnect.onAbort(() => resolve());
     piped.then(resolve, reject).finally(unlisten);
   });
 }
 
-/** Writes as fast as the client reads; one that stays away too long is cut, which `onError` gets. */
+/**
+ * Writes as fast as the client reads. A client that stops reading for too long is disconnected,
+ * which `onError` reports.
+ */
 async function pipe(
   source: AsyncIterator<string | Uint8Array>,
   outgoing: ServerResponse,
-  gone: Cancellation,
+  disconnect: Cancellation,
   options: WriteOptions,
-  begun: () => void = () => {},
+  onFirstText: () => void = () => {},
 ): Promise<void> {
   let isOver = false;
-  // In a function of its own: while the next chunk is waited for, a loop would hold the last one, which the client has.
+  // A separate function: while it waits for the next chunk, a loop in the same frame would keep the
+  // last chunk in memory, which the client has received already.
   const writeNext = async (): Promise<boolean> => {
     const { done, value: chunk } = await source.next();
     isOver = done === true;
     if (isOver) return false;
-    begun();
-    if (gone.aborted) return false;
-    if (chunk.length > PIECE_BYTES) return writePieces(chunk, outgoing, gone, options);
-    return outgoing.write(chunk) || hasRoom(outgoing, gone, options);
+    onFirstText();
+    if (disconnect.aborted) return false;
+    if (chunk.length > PIECE_BYTES) return writePieces(chunk, outgoing, disconnect, options);
+    return outgoing.write(chunk) || hasRoom(outgoing, disconnect, options);
   };
   try {
     while (await writeNext());
   } catch (error) {
-    // A source that throws has ended by itself.
+    // A source that throws has ended, so it must not be returned.
     isOver = true;
     throw error;
   } finally {
@@ -296,12 +344,13 @@ async function pipe(
 }
 
 /**
- * How much is written before we look whether the client reads. Of a long chunk every piece counts as
- * progress; otherwise a client on a slow line would be cut in the middle of it, each time it comes back.
+ * How much is written before checking whether the client reads. Each piece of a long chunk counts
+ * as progress; otherwise a slow client would be disconnected in the middle of it, each time it
+ * reconnects.
  */
 const PIECE_BYTES = 64 * 1024;
 
-/** A whole answer, unless clients that do not read have the memory. */
+/** Writes a complete response, unless clients that do not read use up `maxUnsentBytes`. */
 async function writeLong(
   {
     status,
@@ -309,24 +358,27 @@ async function writeLong(
   }: { readonly status: number; readonly fields: Readonly<Record<string, string>> },
   bytes: Uint8Array,
   outgoing: ServerResponse,
-  gone: Cancellation,
+  disconnect: Cancellation,
   options: WriteOptions,
   unsent: UnsentBytes,
 ): Promise<void> {
   const sending = unsent.begin(bytes.length, () => {
     options.onError(
-      new DuolaneError('overloaded', 'a client that did not read its answer was cut for others'),
+      new DuolaneError(
+        'overloaded',
+        'disconnected a client that did not read its response; unsent responses exceed maxUnsentBytes',
+      ),
     );
     outgoing.destroy();
   });
   if (!sending) {
     outgoing.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '1' });
-    outgoing.end('Too many long answers are on their way; try again later.\n');
+    outgoing.end('Too many long responses are being sent; retry later.\n');
     return;
   }
   try {
     outgoing.writeHead(status, { ...fields, 'content-length': bytes.length });
-    const isSent = await writePieces(bytes, outgoing, gone, options, (count) =>
+    const isSent = await writePieces(bytes, outgoing, disconnect, options, (count) =>
       sending.sent(count),
     );
     if (isSent) outgoing.end();
@@ -335,40 +387,54 @@ async function writeLong(
   }
 }
 
-/** False if the client has left or was cut. */
+/** Returns false if the client disconnected or was disconnected. */
 async function writePieces(
   chunk: string | Uint8Array,
   outgoing: ServerResponse,
-  gone: Cancellation,
+  disconnect: Cancellation,
   options: WriteOptions,
   onSent: (bytes: number) => void = () => {},
 ): Promise<boolean> {
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-    if (gone.aborted) return false;
+    if (disconnect.aborted) return false;
     const piece = bytes.subarray(at, at + PIECE_BYTES);
-    if (!outgoing.write(piece) && !(await hasRoom(outgoing, gone, options))) return false;
+    if (!outgoing.write(piece) && !(await hasRoom(outgoing, disconnect, options))) return false;
     onSent(piece.length);
   }
   return true;
 }
 
-/** Waits for room; false if the client has left, or read nothing for too long and was cut. */
+/**
+ * Waits until the socket accepts more. Returns false if the client disconnected, or read nothing
+ * for too long and was disconnected.
+ */
 async function hasRoom(
   outgoing: ServerResponse,
-  gone: Cancellation,
+  disconnect: Cancellation,
   { stallMs, onError }: WriteOptions,
 ): Promise<boolean> {
-  if (await drained(outgoing, gone, stallMs)) return true;
-  if (gone.aborted) return false;
-  // Reported here and not thrown: the destroyed response ends `untilGone` before a throw would.
-  onError(new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`));
+  if (await drained(outgoing, disconnect, stallMs)) return true;
+  if (disconnect.aborted) return false;
+  // Reported here instead of thrown: destroying the response settles `untilDisconnect` first.
+  onError(
+    new DuolaneError(
+      'timeout',
+      `write timed out after ${stallMs} ms: the client read nothing and was disconnected`,
+    ),
+  );
   outgoing.destroy();
   return false;
 }
 
-/** Whether there is room again, before the client leaves or the time is over. */
-function drained(outgoing: ServerResponse, gone: Cancellation, stallMs: number): Promise<boolean> {
+/**
+ * Resolves to whether the socket accepts more, before the client disconnects or `stallMs` is over.
+ */
+function drained(
+  outgoing: ServerResponse,
+  disconnect: Cancellation,
+  stallMs: number,
+): Promise<boolean> {
   return new Promise((resolve) => {
     const settle = (room: boolean): void => {
       clearTimeout(timer);
@@ -378,7 +444,7 @@ function drained(outgoing: ServerResponse, gone: Cancellation, stallMs: number):
     };
     const onDrain = (): void => settle(true);
     const timer = setTimeout(() => settle(false), stallMs);
-    const unlisten = gone.onAbort(() => settle(false));
+    const unlisten = disconnect.onAbort(() => settle(false));
     outgoing.once('drain', onDrain);
   });
 }

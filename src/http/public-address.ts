@@ -9,7 +9,7 @@ const PRIVATE_4 = [
   '127.0.0.0/8',
   '169.254.0.0/16',
   '172.16.0.0/12',
-  // Public by its number, but every virtual machine of one cloud reaches its own host there.
+  // A public number, but the virtual machines of one cloud reach their own host there.
   '168.63.129.16/32',
   '192.0.0.0/24',
   '192.168.0.0/16',
@@ -17,7 +17,7 @@ const PRIVATE_4 = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
-// The last six carry an IPv4 address inside, which would go round the list above.
+// The last six contain an IPv4 address, which would bypass the list above.
 const PRIVATE_6 = [
   'fc00::/7',
   'fe80::/10',
@@ -31,25 +31,27 @@ const PRIVATE_6 = [
   '2002::/16',
 ];
 
-const inside = new BlockList();
+const privateNets = new BlockList();
 for (const net of PRIVATE_4) addSubnet(net, 'ipv4');
 for (const net of PRIVATE_6) addSubnet(net, 'ipv6');
 
 function addSubnet(net: string, family: 'ipv4' | 'ipv6'): void {
   const [address = '', bits] = net.split('/');
-  inside.addSubnet(address, Number(bits), family);
+  privateNets.addSubnet(address, Number(bits), family);
 }
 
-/** Whether an address is this machine, its network or reserved: what an untrusted peer may not name. */
+/**
+ * Whether an address is this machine, its network or reserved: an untrusted peer must not name it.
+ */
 export const isPrivateAddress = (address: string): boolean =>
-  inside.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  privateNets.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 
-/** The addresses behind the host of a URL; `network` for a name that cannot be resolved. */
+/** The addresses of the host of a URL. Throws `network` if the name cannot be resolved. */
 export async function addressesOf(
   url: URL,
 ): Promise<readonly { readonly address: string; readonly family: number }[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   return lookup(host, { all: true }).catch((cause: unknown) => {
-    throw new DuolaneError('network', `${url.hostname} cannot be resolved`, { cause });
+    throw new DuolaneError('network', `cannot resolve ${url.hostname}`, { cause });
   });
 }

@@ -9,7 +9,7 @@ import {
 
 interface Sample {
   readonly texts: AsyncIterator<string>;
-  /** What the source and whoever watches it have seen, in its order. */
+  /** What the source and its listener have seen, in order. */
   readonly seen: string[];
 }
 
@@ -51,7 +51,7 @@ describe('a streamed response that is watched', () => {
     expect(seen).toEqual(['1', 'left', 'end']);
   });
 
-  test('leaves its source when an item cannot be written', async () => {
+  test('closes its source when an item cannot be encoded', async () => {
     const { texts, seen } = sample([
       { data: 'a' },
       { data: 'b', event: 'two\nlines' },
@@ -61,7 +61,7 @@ describe('a streamed response that is watched', () => {
     expect(seen.toSorted()).toEqual(['1', 'end', 'left']);
   });
 
-  test('ends once when its reader leaves, before the first item and behind it', async () => {
+  test('ends once when its reader breaks out, before the first item and after it', async () => {
     const before = sample([{ data: 'a' }]);
     await before.texts.return?.();
     expect(before.seen).toEqual(['end']);
@@ -72,7 +72,7 @@ describe('a streamed response that is watched', () => {
     expect(behind.seen).toEqual(['1', 'end', 'left']);
   });
 
-  test('counts events, not writes: a list has as many as it has data, a heartbeat none', async () => {
+  test('counts events, not writes: a list counts its events, a heartbeat does not count', async () => {
     const counts: number[] = [];
     const source = async function* (): AsyncGenerator<readonly SseItem[], void, undefined> {
       yield [{ data: 'a' }, { data: 'b' }, 'heartbeat', { retry: 5 }];
@@ -84,7 +84,7 @@ describe('a streamed response that is watched', () => {
     expect(counts).toEqual([2]);
   });
 
-  test('of any text is watched just so', async () => {
+  test('of any text is watched as well', async () => {
     const seen: string[] = [];
     async function* texts(): AsyncGenerator<string, void, undefined> {
       yield 'a\n';

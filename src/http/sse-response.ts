@@ -5,21 +5,32 @@ import { inheritWebMembers } from './lazy-web-object.ts';
 const HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',
-  // nginx and its kin hold a stream back unless told not to.
+  // nginx and similar proxies buffer a stream without this header.
   'x-accel-buffering': 'no',
 };
 
 const COMMENT = ': \n\n';
 
-/** An event; a comment line that keeps a silent stream from being cut; when a client should come back. */
+/**
+ * An event, a comment line that keeps a silent stream open, or the delay after which a client
+ * reconnects.
+ */
 export type SseItem = SseEvent | 'heartbeat' | { readonly retry: number };
 
 /**
- * A response whose body is pulled: the source is asked for the next event only when the socket has
- * room. When the client leaves, `return` of the source is called at once. A generator runs its
- * `finally` then if it is at a `yield`; one that awaits something else runs it when that settles, so
- * give what it awaits the `signal` of the request. Items that come together as a list are written
+ * Creates a response whose body is pulled: the next event is requested only when the socket accepts
+ * more. When the client disconnects, `return` of the source is called immediately. A generator that
+ * is at a `yield` then runs its `finally`; one that awaits something else runs it when that
+ * settles, so pass the `signal` of the request to what it awaits. Items in one list are written
  * together.
+ *
+ * @example
+ * ```ts
+ * const ticks = async function* () {
+ *   for (let n = 0; n < 3; n++) yield { id: String(n), data: 'tick' };
+ * };
+ * const response = sseResponse(ticks());
+ * ```
  */
 export const sseResponse = (items: AsyncIterable<SseItem | readonly SseItem[]>): Response =>
   new StreamedResponse(
@@ -27,7 +38,9 @@ export const sseResponse = (items: AsyncIterable<SseItem | readonly SseItem[]>):
     HEADERS,
   ) as unknown as Response;
 
-/** The same for any text in chunks. Each chunk counts as one event, unless it is blank. */
+/**
+ * Same as `sseResponse`, for text in chunks. Each chunk counts as one event, unless it is blank.
+ */
 export const streamResponse = (
   texts: AsyncIterable<string>,
   headers: Readonly<Record<string, string>>,
@@ -41,10 +54,10 @@ export const streamResponse = (
     headers,
   ) as unknown as Response;
 
-/** What a server that writes text itself needs of a streamed response, in place of a web stream. */
+/** A streamed response as text, for a server that writes text itself and needs no web stream. */
 export interface StreamSource {
   readonly status: number;
-  /** By their names in lower case. */
+  /** The headers by their names in lower case. */
   readonly fields: Readonly<Record<string, string>>;
   readonly texts: AsyncIterable<string>;
 }
@@ -56,11 +69,11 @@ const streamed = (response: Response): StreamedResponse | undefined =>
     ? (response as unknown as StreamedResponse)
     : undefined;
 
-/** Told about a streamed response while node:http writes it. */
+/** Listener for a streamed response while node:http writes it. */
 export interface StreamWatch {
-  /** So many events were taken in one write; heartbeats do not count. */
+  /** `count` events were taken in one write; heartbeats do not count. */
   events(count: number): void;
-  /** All of it, or the client has left. */
+  /** The stream has ended, or the client disconnected. */
   end(): void;
 }
 
@@ -68,37 +81,40 @@ interface WatchedTexts extends AsyncIterable<string> {
   watch(watch: StreamWatch): void;
 }
 
-/** Whether the response is streamed, so that `watch` will hear of it. The stream waits for nobody. */
+/**
+ * Adds a listener to a streamed response. Returns false if the response is not streamed. The stream
+ * does not wait for the listener.
+ */
 export function watchStream(response: Response, watch: StreamWatch): boolean {
   const stream = streamed(response);
   stream?.texts.watch(watch);
   return stream !== undefined;
 }
 
-/** A web Response for everybody who looks; a stream and a table of headers only for who uses them. */
+/** Behaves like a web `Response`. The body stream and the `Headers` are created on first use. */
 class StreamedResponse implements StreamSource {
   readonly status = 200;
   readonly ok = true;
   readonly texts: WatchedTexts;
-  readonly #given: Readonly<Record<string, string>>;
+  readonly #fields: Readonly<Record<string, string>>;
   #headers: Headers | undefined;
-  #whole: Response | undefined;
+  #target: Response | undefined;
 
   constructor(texts: WatchedTexts, headers: Readonly<Record<string, string>>) {
     this.texts = texts;
-    this.#given = headers;
+    this.#fields = headers;
   }
 
   get fields(): Readonly<Record<string, string>> {
-    return this.#headers ? Object.fromEntries(this.#headers) : this.#given;
+    return this.#headers ? Object.fromEntries(this.#headers) : this.#fields;
   }
 
   get headers(): Headers {
-    return (this.#headers ??= new Headers(this.#given));
+    return (this.#headers ??= new Headers(this.#fields));
   }
 
   get target(): Response {
-    return (this.#whole ??= new Response(toStream(this.texts), { headers: this.headers }));
+    return (this.#target ??= new Response(toStream(this.texts), { headers: this.headers }));
   }
 }
 
@@ -123,8 +139,8 @@ function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
 }
 
 /**
- * What a response is made of, as text, and whoever watches it. By hand: a generator would cost a promise more for
- * every item, and stand in the way of `return`; and each further layer costs as much again.
+ * The texts of a response, with an optional listener. It is not a generator: that would cost one
+ * more promise per item and delay `return`.
  */
 class TextIterator<T> implements WatchedTexts, AsyncIterableIterator<string> {
   readonly #items: AsyncIterable<T>;
@@ -158,7 +174,8 @@ class TextIterator<T> implements WatchedTexts, AsyncIterableIterator<string> {
       }
       return { done: false, value: text };
     } catch (error) {
-      // Whoever reads does not return what has thrown, and an item that cannot be written leaves its source open.
+      // A loop does not call `return` after an error, and the source of an item that cannot be
+      // encoded is still open.
       await this.return().catch(() => {});
       throw error;
     }

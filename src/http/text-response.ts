@@ -1,6 +1,6 @@
 const texts = new WeakMap<Response, string>();
 
-/** A response whose body is there already: our server writes it in one piece, with its length. */
+/** Creates a response with a known body: our server writes it in one piece, with its length. */
 export function textResponse(
   text: string,
   status: number,
@@ -11,4 +11,5 @@ export function textResponse(
   return response;
 }
 
+/** The text of a response of `textResponse`, without reading its body. */
 export const responseText = (response: Response): string | undefined => texts.get(response);

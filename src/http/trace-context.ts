@@ -1,6 +1,8 @@
 import { headerOf } from './node-request.ts';
 
-/** The W3C trace context of a request, as the metadata of the turn that it brings; none without one. */
+/**
+ * The W3C trace context of a request, as metadata of its turn; `undefined` if the request has none.
+ */
 export function traceContext(request: Request): Readonly<Record<string, string>> | undefined {
   const traceparent = headerOf(request, 'traceparent');
   if (traceparent === null) return undefined;

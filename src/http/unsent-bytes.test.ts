@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { UnsentBytes } from './unsent-bytes.ts';
 
-test('long answers that are not read have a limit; one is always sent', () => {
+test('long responses that are not read have a limit; one is always sent', () => {
   const unsent = new UnsentBytes(100, () => 0);
   const cut = (): void => expect.unreachable();
   const first = unsent.begin(500, cut);
@@ -16,7 +16,7 @@ test('long answers that are not read have a limit; one is always sent', () => {
   expect(unsent.begin(1, cut)).toBeUndefined();
 });
 
-test('who has stopped reading makes room for others, and who reads does not', () => {
+test('a client that has stopped reading is disconnected for others, and one that reads is not', () => {
   let now = 0;
   const cuts: string[] = [];
   const unsent = new UnsentBytes(100, () => now);

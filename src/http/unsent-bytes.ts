@@ -1,25 +1,25 @@
 import { getHeapStatistics } from 'node:v8';
 
-/** Who has read nothing for so long may be cut when others need the memory. */
+/** A client that has read nothing for this long may be disconnected when others need the memory. */
 const IDLE_MS = 1000;
 
-/** A long answer on its way. */
+/** A long response that is being sent. */
 export interface Sending {
-  /** So many bytes of it have gone out. */
+  /** Reports that the client has received `bytes` more. */
   sent(bytes: number): void;
-  /** It is over, however it ended. */
+  /** Reports that the response is over, however it ended. */
   end(): void;
 }
 
 /**
- * What long answers hold that their clients have not read yet, of all connections together. Without a limit, a client
- * that asks often and reads nothing fills the memory with small requests.
+ * Limits the memory of long responses that clients have not read yet, over all connections. Without
+ * it, a client that sends many small requests and reads nothing fills the memory.
  */
 export class UnsentBytes {
   readonly #max: number;
   readonly #now: () => number;
-  /** The one that was read longest ago comes first. */
-  readonly #sendings = new Set<{ left: number; readAt: number; readonly cut: () => void }>();
+  /** The response that was read longest ago comes first. */
+  readonly #sendings = new Set<{ remaining: number; readAt: number; readonly cut: () => void }>();
   #bytes = 0;
 
   constructor(max: number = defaultMax(), now: () => number = () => performance.now()) {
@@ -28,8 +28,8 @@ export class UnsentBytes {
   }
 
   /**
-   * Takes the place of a long answer; undefined if there is none. Clients that have stopped reading make room for
-   * it: `cut` ends theirs.
+   * Reserves the bytes of a long response; returns `undefined` if the limit does not allow it.
+   * Clients that have stopped reading are disconnected to make space: `cut` ends their response.
    */
   begin(bytes: number, cut: () => void): Sending | undefined {
     for (const sending of this.#sendings) {
@@ -38,14 +38,14 @@ export class UnsentBytes {
       sending.cut();
     }
     if (!this.#fits(bytes)) return undefined;
-    const sending = { left: bytes, readAt: this.#now(), cut };
+    const sending = { remaining: bytes, readAt: this.#now(), cut };
     this.#sendings.add(sending);
     this.#bytes += bytes;
     return {
       sent: (count) => {
         if (!this.#sendings.delete(sending)) return;
         this.#sendings.add(sending);
-        sending.left -= count;
+        sending.remaining -= count;
         sending.readAt = this.#now();
         this.#bytes -= count;
       },
@@ -53,19 +53,19 @@ export class UnsentBytes {
     };
   }
 
-  // One is always sent, however long it is.
+  // One response is always allowed, however long it is.
   #fits(bytes: number): boolean {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#max;
   }
 
   #end(sending: {
-    readonly left: number;
+    readonly remaining: number;
     readonly readAt: number;
     readonly cut: () => void;
   }): void {
-    if (this.#sendings.delete(sending as never)) this.#bytes -= sending.left;
+    if (this.#sendings.delete(sending as never)) this.#bytes -= sending.remaining;
   }
 }
 
-/** A quarter of what the heap may have, and 64 MiB at least. */
+/** A quarter of the heap limit, and at least 64 MiB. */
 const defaultMax = (): number => Math.max(64 << 20, getHeapStatistics().heap_size_limit / 4);

@@ -1,4 +1,4 @@
-/** What is measured, in OpenTelemetry's terms; `Registry` derives the names of Prometheus. */
+/** One metric, in the terms of OpenTelemetry; `Registry` derives the names of Prometheus. */
 export interface Metric {
   readonly name: string;
   readonly kind: 'counter' | 'gauge' | 'histogram';
@@ -9,19 +9,21 @@ export interface Metric {
   readonly buckets?: readonly number[];
 }
 
+/** The labels of one series. */
 export type Labels = Readonly<Record<string, string>>;
 
 /** Adds to a counter or gauge, or records into a histogram. */
 export type Instrument = (value: number) => void;
 
+/** Where measurements go: a `Registry`, or OpenTelemetry. */
 export interface Meter {
-  /** One series; bind it once where it is used often. */
+  /** Returns the instrument of one series. Bind it once if it is used often. */
   bind(metric: Metric, labels: Labels): Instrument;
 }
 
-/** From 0.1 to 10 s, close where models and cold connections differ. */
+/** From 0.1 to 10 s, with narrow steps where models and cold connections differ. */
 const FIRST_TOKEN = [0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 7.5, 10];
-/** As the GenAI conventions have them for model and tool calls, and for whole runs. */
+/** The buckets of the GenAI conventions for model and tool calls, and longer ones for runs. */
 const CALL = Array.from({ length: 14 }, (_, i) => 0.01 * 2 ** i);
 const RUN = Array.from({ length: 13 }, (_, i) => 0.1 * 2 ** i);
 
@@ -64,13 +66,13 @@ type Name =
   | 'streamEvents'
   | 'resumes';
 
-/** Everything that is measured. No label ever holds an id: agents, tools, codes, protocols. */
+/** Everything that is measured. Labels are agents, tools, codes and protocols, never ids. */
 export const METRICS: Readonly<Record<Name, Metric>> = {
   firstToken: seconds(
     'duolane.stream.first_token',
     ['agent'],
     FIRST_TOKEN,
-    'From the request to the first text, queue, connections and retries included.',
+    'From the request to the first text, including queue, connections and retries.',
   ),
   connect: seconds(
     'duolane.run.connect',
@@ -82,7 +84,7 @@ export const METRICS: Readonly<Record<Name, Metric>> = {
     'gen_ai.client.operation.time_to_first_chunk',
     ['agent'],
     FIRST_TOKEN,
-    'From a model call to its first piece.',
+    'From a model call to its first chunk.',
   ),
   modelCall: seconds('gen_ai.client.operation.duration', ['agent'], CALL, 'Model calls.'),
   toolCall: seconds(
@@ -108,11 +110,11 @@ export const METRICS: Readonly<Record<Name, Metric>> = {
   waitingTurns: gauge(
     'duolane.turns.waiting',
     ['agent'],
-    'Turns submitted here that no run has taken up.',
+    'Turns submitted here whose run has not begun.',
   ),
-  events: counter('duolane.run.events', ['agent', 'type'], 'Events that agents gave.'),
-  cancels: counter('duolane.cancels', ['agent'], 'Running tasks that were asked to stop.'),
-  retries: counter('duolane.retries', ['agent', 'code'], 'Model calls that were made again.'),
+  events: counter('duolane.run.events', ['agent', 'type'], 'Events of agents.'),
+  cancels: counter('duolane.cancels', ['agent'], 'Running tasks that were requested to cancel.'),
+  retries: counter('duolane.retries', ['agent', 'code'], 'Model calls that were repeated.'),
   tokens: counter('duolane.tokens', ['agent', 'type'], 'Tokens used, as the agent reports them.'),
   activeStreams: gauge('duolane.streams.active', ['protocol'], 'Open streams.'),
   stream: seconds('duolane.stream', ['protocol'], RUN, 'Streams from their headers to their end.'),
@@ -120,6 +122,6 @@ export const METRICS: Readonly<Record<Name, Metric>> = {
   resumes: counter(
     'duolane.stream.resumes',
     ['protocol'],
-    'Streams that went on behind an id of the client.',
+    'Streams that continued after an event id of the client.',
   ),
 };

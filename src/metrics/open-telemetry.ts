@@ -11,21 +11,24 @@ type Api = typeof OpenTelemetry;
 type Attributes = Record<string, string | number | boolean | string[]>;
 
 /**
- * OpenTelemetry, as far as its API goes: what becomes of spans and measurements is up to the SDK
- * that the process has set up. Throws `unsupported` where the package is not installed.
+ * Measures and traces runs through the API of OpenTelemetry; the SDK that the process has set up
+ * exports the results. Throws `unsupported` if the package is not installed.
  */
 export async function openTelemetry(): Promise<{ meter: Meter; observer: RunObserver }> {
   const api = await import('@opentelemetry/api').catch((cause: unknown) => {
     throw new DuolaneError(
       'unsupported',
-      'telemetry needs the package @opentelemetry/api: npm install @opentelemetry/api',
+      'cannot load @opentelemetry/api: it is not installed; run npm install @opentelemetry/api',
       { cause },
     );
   });
   return { meter: otelMeter(api), observer: traceRuns(api) };
 }
 
-/** The metrics under their own names, with our buckets as advice. */
+/**
+ * A meter that records to OpenTelemetry, under the names of `METRICS` and with our buckets as
+ * advice.
+ */
 export function otelMeter({ metrics }: Api): Meter {
   const source = metrics.getMeter('duolane');
   const made = new Map<Metric, (value: number, labels: Labels) => void>();
@@ -53,9 +56,10 @@ export function otelMeter({ metrics }: Api): Meter {
 }
 
 /**
- * Spans in the GenAI conventions: `invoke_agent` for a run, below it `chat` for each step and
- * `execute_tool` for each call; `connect` is what it took until the model was called first. A run continues the trace that came with its turn, and the agent is
- * handed the span of its run. No content of messages or calls is recorded.
+ * Creates spans by the GenAI conventions: `invoke_agent` for a run, below it `chat` for each step
+ * and `execute_tool` for each call; `connect` lasts until the first model call. A run continues the
+ * trace that came with its turn, and the agent gets the span of its run. No content of messages or
+ * calls is recorded.
  */
 export function traceRuns(api: Api): RunObserver {
   return { run: (turn, task) => new RunSpans(api, turn, task) };
@@ -65,7 +69,7 @@ class RunSpans implements RunListener {
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
   readonly #api: Api;
   readonly #span: Span;
-  readonly #inside: Context;
+  readonly #context: Context;
   readonly #tools = new Map<string, Span>();
   readonly #startedAt = Date.now();
   #connected = false;
@@ -80,7 +84,7 @@ class RunSpans implements RunListener {
       'gen_ai.agent.name': turn.agent,
       'gen_ai.conversation.id': context,
     });
-    this.#inside = api.trace.setSpan(parent, this.#span);
+    this.#context = api.trace.setSpan(parent, this.#span);
     const spanContext = this.#span.spanContext();
     if (api.isSpanContextValid(spanContext)) this.trace = formatTrace(spanContext);
   }
@@ -91,7 +95,7 @@ class RunSpans implements RunListener {
       this.#span.addEvent('cancel requested');
       return;
     }
-    if (!event.path?.length) this.#hearStep(event);
+    if (!event.path?.length) this.#onStepEvent(event);
     switch (event.type) {
       case 'run.started':
         this.#model = event.model ?? this.#model;
@@ -99,7 +103,7 @@ class RunSpans implements RunListener {
       case 'tool.called':
         this.#tools.set(
           event.callId,
-          this.#start(`execute_tool ${event.name}`, this.#inside, {
+          this.#start(`execute_tool ${event.name}`, this.#context, {
             'gen_ai.operation.name': 'execute_tool',
             'gen_ai.tool.name': event.name,
             'gen_ai.tool.call.id': event.callId,
@@ -130,11 +134,11 @@ class RunSpans implements RunListener {
     this.#span.end();
   }
 
-  #hearStep(event: AgentEvent): void {
+  #onStepEvent(event: AgentEvent): void {
     switch (event.type) {
       case 'step.started': {
         this.#step?.span.end();
-        const span = this.#start(this.#model ? `chat ${this.#model}` : 'chat', this.#inside, {
+        const span = this.#start(this.#model ? `chat ${this.#model}` : 'chat', this.#context, {
           'gen_ai.operation.name': 'chat',
           ...(this.#model !== undefined && { 'gen_ai.request.model': this.#model }),
           'gen_ai.request.stream': true,
@@ -172,7 +176,7 @@ class RunSpans implements RunListener {
     if (this.#connected) return;
     this.#connected = true;
     const tracer = this.#api.trace.getTracer('duolane');
-    const connect = tracer.startSpan('connect', { startTime: this.#startedAt }, this.#inside);
+    const connect = tracer.startSpan('connect', { startTime: this.#startedAt }, this.#context);
     connect.end(Math.max(this.#startedAt, calledAt));
   }
 
@@ -186,7 +190,7 @@ class RunSpans implements RunListener {
   }
 }
 
-/** The trace that the caller is in, if the turn says one. */
+/** The trace of the caller, if the turn has one. */
 function contextOf(api: Api, { metadata }: Turn): Context {
   const given = metadata?.['traceparent'];
   const [, traceId, spanId, flags] =

@@ -14,7 +14,7 @@ const TIMES: Metric = {
 };
 const COUNT: Metric = { name: 'a.count', kind: 'counter', help: 'Count.', labels: ['tool'] };
 
-/** What a scraper reads: samples by name and labels. Throws on a line that is none. */
+/** Reads samples by name and labels, as a scraper does. Throws on an invalid line. */
 function parse(text: string): Map<string, number> {
   const samples = new Map<string, number>();
   for (const line of text.split('\n')) {
@@ -27,7 +27,7 @@ function parse(text: string): Map<string, number> {
   return samples;
 }
 
-test('a histogram is written cumulated, with its sum and count', () => {
+test('a histogram is written cumulatively, with its sum and count', () => {
   const registry = new Registry();
   const record = registry.bind(TIMES, { tool: 'x' });
   for (const value of [0.05, 0.1, 0.5, 99]) record(value);
@@ -46,7 +46,7 @@ test('a histogram is written cumulated, with its sum and count', () => {
   );
 });
 
-test('whatever is observed under whatever label, the text is read back with the right counts', () => {
+test('any observations under any labels are written with the right counts', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.string(), fc.double({ min: 0, max: 100, noNaN: true }))),
@@ -72,7 +72,7 @@ test('whatever is observed under whatever label, the text is read back with the 
   );
 });
 
-test('made-up label values do not fill the memory: beyond 500 series they are counted together', () => {
+test('invented label values do not fill the memory: beyond 500 series they are counted together', () => {
   const registry = new Registry();
   for (let i = 0; i < 2000; i++) registry.bind(COUNT, { tool: `made up ${i}` })(1);
   const samples = parse(registry.text());

@@ -1,21 +1,24 @@
 import type { Instrument, Labels, Meter, Metric } from './meter.ts';
 
-/** Series of one metric, at most: a model that makes up tool names must not fill the memory. */
+/**
+ * The largest number of series of one metric: a model that invents tool names must not fill the
+ * memory.
+ */
 const MAX_SERIES = 500;
 const OTHER = 'other';
 
 interface Series {
   readonly labels: readonly string[];
-  /** Sum, or the value itself. */
+  /** The sum of a histogram, or the value of a counter or gauge. */
   value: number;
   count: number;
-  /** Observations in each bucket, the last one beyond all bounds; not cumulative. */
+  /** Observations per bucket, not cumulative; the last one is above all bounds. */
   readonly buckets: number[];
 }
 
 /**
- * Counts in memory, written out in the text format of Prometheus. Beyond 500 series of one metric,
- * further label values are counted together as `other`.
+ * Keeps measurements in memory and writes them in the text format of Prometheus. Beyond 500 series
+ * of one metric, further label values are counted together as `other`.
  */
 export class Registry implements Meter {
   readonly #metrics = new Map<Metric, Map<string, Series>>();
@@ -33,7 +36,7 @@ export class Registry implements Meter {
     };
   }
 
-  /** Metrics that nothing has touched are left out. */
+  /** Returns all metrics with at least one measurement. */
   text(): string {
     const lines: string[] = [];
     for (const [metric, all] of this.#metrics) {
@@ -85,7 +88,7 @@ function sample(name: string, metric: Metric, { labels, value, count, buckets }:
   ];
 }
 
-/** Without the dust of binary fractions: 0.1 * 2 ** 3 is 0.8. */
+/** Removes the rounding error of binary fractions: 0.1 * 2 ** 3 becomes 0.8. */
 const round = (bound: number): number => Number(bound.toPrecision(12));
 
 const braces = (labels: readonly string[]): string =>

@@ -74,7 +74,7 @@ verifies(
   },
 );
 
-test("an agent that reports its step with the first piece: the model's own time counts", () => {
+test("for an agent that reports its step with the first chunk, the model's own time counts", () => {
   const { observer, wait, of } = bench();
   observer.submitted?.(turn);
   const run = observer.run(turn, task());
@@ -96,7 +96,7 @@ verifies(['S211'], 'the buckets of first tokens are fine from 0.1 s to 10 s', ()
   }
 });
 
-test('tools, retries, tokens and cancels are counted by what they were', () => {
+test('tools, retries, tokens and cancels are counted by their labels', () => {
   const { observer, wait, of } = bench();
   const run = observer.run(turn, task());
   const error = { code: 'overloaded', message: 'busy', retryable: true } as const;
@@ -120,7 +120,7 @@ test('tools, retries, tokens and cancels are counted by what they were', () => {
   expect(of(METRICS.tokens)).toEqual([[3, 'input']]);
 });
 
-test('a turn that came from elsewhere counts from its own time, and answers are no turns', () => {
+test('a turn that was submitted elsewhere counts from its own time, and answers are not turns', () => {
   const { observer, of } = bench();
   observer.submitted?.({ ...turn, parts: [] });
   observer.run(turn, task(Date.now() - 5000));
@@ -128,7 +128,7 @@ test('a turn that came from elsewhere counts from its own time, and answers are 
   expect(of(METRICS.waitingTurns)).toEqual([]);
 });
 
-test('what sub-agents say is not the first token', () => {
+test('text of sub-agents is not the first token', () => {
   const { observer, of } = bench();
   const run = observer.run(turn, task());
   run.onEvent({ type: 'text.delta', id: 'x', delta: 'inner', path: ['sub'] });

@@ -2,19 +2,24 @@ import type { Snapshot, TaskEvent, Turn, Usage } from '../event/types.ts';
 import type { RunListener, RunObserver } from '../task/types.ts';
 import { type Instrument, type Labels, type Meter, METRICS, type Metric } from './meter.ts';
 
-/** Turns whose request time is remembered until their run begins; they may begin elsewhere. */
+/**
+ * How many turns are remembered with their request time until their run begins, which may be
+ * elsewhere.
+ */
 const MAX_REQUESTS = 10_000;
-/** Series kept at hand; a model may make up any number of tool names. */
+/** How many series are kept bound; a model may invent any number of tool names. */
 const MAX_BOUND = 500;
 
+/** Options of `observeRuns`. */
 export interface ObserveOptions {
   /** A monotonic clock, in ms. */
   readonly now?: () => number;
 }
 
 /**
- * Measures the runs of a runner: pass it as `observer`. Times are of a monotonic clock; the request
- * is the moment when its turn was submitted here, or, if that was elsewhere, the turn's own time.
+ * Measures the runs of a runner: pass it as `observer`. Times are those of a monotonic clock. The
+ * time of the request is when its turn was submitted here, or the time of the turn itself if that
+ * was elsewhere.
  */
 export function observeRuns(
   meter: Meter,
@@ -36,7 +41,7 @@ export function observeRuns(
   };
   return {
     submitted({ agent, task, messageId, parts }) {
-      if (parts.length === 0) return; // an answer; nobody takes it up as a run of its own
+      if (parts.length === 0) return; // Answers alone do not begin a run.
       const [oldest] = requests.size >= MAX_REQUESTS ? requests.keys() : [];
       if (oldest !== undefined) take(oldest);
       const key = `${task}/${messageId}`;
@@ -53,7 +58,7 @@ export function observeRuns(
   };
 }
 
-/** The series of one agent, each bound when it is first used. */
+/** The series of one agent; each is bound when it is first used. */
 class AgentMeter {
   readonly #meter: Meter;
   readonly #agent: string;
@@ -75,15 +80,15 @@ class AgentMeter {
   }
 }
 
-/** One call of a model, as far as its step tells. */
+/** The times of one model call, as far as its step reports them. */
 export interface MeasuredStep {
   readonly startedAt: number;
   firstAt?: number;
 }
 
 /**
- * When the model was called. Some agents tell a step when it begins, others when its first piece is
- * there; what they say it took is exact.
+ * When the model was called. Some agents report a step when it begins, others when its first chunk
+ * has arrived; a duration that they report is exact.
  */
 export const callTime = (
   { startedAt, firstAt = startedAt }: MeasuredStep,
@@ -97,7 +102,7 @@ class RunMeter implements RunListener {
   readonly #startedAt: number;
   readonly #tools = new Map<string, number>();
   #step: MeasuredStep | undefined;
-  #spoke = false;
+  #hasText = false;
   #connected = false;
   #canceledAt: number | undefined;
 
@@ -129,7 +134,7 @@ class RunMeter implements RunListener {
       case 'text.delta':
       case 'reasoning.delta':
       case 'tool.started':
-        if (!inner) this.#piece(event.type === 'text.delta');
+        if (!inner) this.#onChunk(event.type === 'text.delta');
         return;
       case 'retry':
         this.#meter.get(METRICS.retries, event.error.code, { code: event.error.code })(1);
@@ -156,14 +161,14 @@ class RunMeter implements RunListener {
     this.#meter.get(metric, key, labels)(Math.max(0, ms) / 1000);
   }
 
-  #piece(isText: boolean): void {
+  #onChunk(isText: boolean): void {
     const step = this.#step;
     const first = step !== undefined && step.firstAt === undefined;
-    if (!first && (this.#spoke || !isText)) return;
+    if (!first && (this.#hasText || !isText)) return;
     const now = this.#now();
     if (first) step.firstAt = now;
-    if (this.#spoke || !isText) return;
-    this.#spoke = true;
+    if (this.#hasText || !isText) return;
+    this.#hasText = true;
     this.#record(METRICS.firstToken, now - this.#requestedAt);
   }
 
@@ -210,22 +215,22 @@ const TOKENS = [
   ['cacheWriteTokens', 'cache_write'],
 ] as const;
 
-/** Several observers as one. The last that has a trace of its own gives it. */
+/** Combines several observers into one. The last one with a trace of its own provides the trace. */
 export function observeAll(observers: readonly RunObserver[]): RunObserver {
   return {
     submitted(turn: Turn) {
       for (const observer of observers) observer.submitted?.(turn);
     },
     run(turn: Turn, task: Snapshot): RunListener {
-      const ears = observers.map((observer) => observer.run(turn, task));
-      const trace = ears.findLast((ear) => ear.trace)?.trace;
+      const listeners = observers.map((observer) => observer.run(turn, task));
+      const trace = listeners.findLast((listener) => listener.trace)?.trace;
       return {
         ...(trace && { trace }),
         onEvent(event) {
-          for (const ear of ears) ear.onEvent(event);
+          for (const listener of listeners) listener.onEvent(event);
         },
         onEnd() {
-          for (const ear of ears) ear.onEnd();
+          for (const listener of listeners) listener.onEnd();
         },
       };
     },

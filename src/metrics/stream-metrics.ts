@@ -6,7 +6,7 @@ export interface StreamMeter {
   end(): void;
 }
 
-/** Measures streams by what is spoken on them; `resumed` ones went on behind an id of the client. */
+/** Measures streams by protocol; a `resumed` stream continues after an event id of the client. */
 export function observeStreams(
   meter: Meter,
   now: () => number = () => performance.now(),
@@ -28,7 +28,7 @@ export function observeStreams(
   };
 }
 
-/** The series of one protocol; there are as many as a server has routes that stream. */
+/** The series of one protocol; a server has as many as it has streaming routes. */
 const bindAll = (meter: Meter, protocol: string) => ({
   active: meter.bind(METRICS.activeStreams, { protocol }),
   events: meter.bind(METRICS.streamEvents, { protocol }),

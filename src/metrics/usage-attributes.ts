@@ -1,6 +1,6 @@
 import type { Usage } from '../event/types.ts';
 
-/** Tokens in the names of the GenAI conventions. */
+/** Token counts under the names of the GenAI conventions. */
 export function usageAttributes(usage: Usage = {}): Readonly<Record<string, number>> {
   const { inputTokens, outputTokens, reasoningTokens, cacheReadTokens } = usage;
   return {

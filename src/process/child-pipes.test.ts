@@ -20,7 +20,7 @@ test('a stdout that fails ends the output', async () => {
   const failed = new ChildPipes({ stdin: new PassThrough(), stdout: failing });
   failing.write('a');
   failing.destroy(new Error('broken'));
-  await textOf(failed.output);
+  await expect(textOf(failed.output)).resolves.toBeDefined();
 });
 
 test('a stdout that was closed before ends the output', async () => {
@@ -50,6 +50,7 @@ test('after discardUnread a pipe without a reader never blocks the process', asy
   for (let n = 0; n < 40; n++) if (!stdout.write(chunk)) await once(stdout, 'drain');
   stdout.end();
   await once(stdout, 'end');
+  expect(stdout.readableEnded).toBe(true);
 });
 
 test('a write after the end of input or the exit throws closed', async () => {

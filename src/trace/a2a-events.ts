@@ -1,6 +1,6 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, isObject, type JsonObject } from '../json.ts';
 
-/** An event of either protocol version, as far as the rules look at it. */
+/** An event of either protocol version, with the members that the rules need. */
 export type RecordedStreamEvent =
   | ({
       readonly kind: 'task' | 'status';
@@ -20,11 +20,11 @@ interface EventLocation {
   readonly version: '0.3' | '1.0';
   readonly taskId: unknown;
   readonly contextId: unknown;
-  /** When the server says that it happened, Unix ms. */
+  /** When it happened, by the clock of the server, in Unix ms. */
   readonly stamp?: number;
 }
 
-/** The words of 0.3; those of 1.0 are the same behind `TASK_STATE_`. */
+/** The states of 0.3; those of 1.0 are the same, prefixed by `TASK_STATE_`. */
 const STATES: ReadonlySet<string> = new Set([
   'submitted',
   'working',
@@ -37,14 +37,15 @@ const STATES: ReadonlySet<string> = new Set([
 ]);
 const TERMINAL: ReadonlySet<string> = new Set(['completed', 'canceled', 'failed', 'rejected']);
 
+/** Whether the task has ended. */
 export const isTerminal = (state: string | undefined): boolean =>
   state !== undefined && TERMINAL.has(state);
 
-/** The task waits for its user: a stream may end there. */
+/** Whether the task waits for its user: a stream may end there. */
 export const isWaiting = (state: string | undefined): boolean =>
   state === 'input-required' || state === 'auth-required';
 
-/** The `result` of a JSON-RPC response of a stream. */
+/** Reads the `result` of a JSON-RPC response of a stream. */
 export function readStreamEvent(result: unknown): RecordedStreamEvent {
   if (!isObject(result)) return { kind: 'unknown' };
   if (isObject(result['task'])) return status('task', '1.0', result['task'], result['task']['id']);
@@ -76,7 +77,7 @@ function status(
   event: JsonObject,
   taskId: unknown,
 ): Extract<RecordedStreamEvent, { readonly kind: 'task' | 'status' }> {
-  const { state, timestamp } = isObject(event['status']) ? event['status'] : ({} as JsonObject);
+  const { state, timestamp } = asObject(event['status']);
   const stamp = typeof timestamp === 'string' ? Date.parse(timestamp) : Number.NaN;
   return {
     kind,
@@ -90,15 +91,15 @@ function status(
 
 export function readState(version: EventLocation['version'], state: unknown): string | undefined {
   if (typeof state !== 'string') return undefined;
-  const word =
+  const name =
     version === '1.0'
       ? /^TASK_STATE_(\w+)$/.exec(state)?.[1]?.toLowerCase().replaceAll('_', '-')
       : state;
-  return word !== undefined && STATES.has(word) ? word : undefined;
+  return name !== undefined && STATES.has(name) ? name : undefined;
 }
 
 function artifact(version: EventLocation['version'], event: JsonObject): RecordedStreamEvent {
-  const inner = isObject(event['artifact']) ? event['artifact'] : {};
+  const inner = asObject(event['artifact']);
   return {
     kind: 'artifact',
     version,

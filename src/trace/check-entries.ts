@@ -5,7 +5,7 @@ import type { Entry, Snapshot } from '../event/types.ts';
 import { finding } from './rules.ts';
 import type { Checker } from './types.ts';
 
-/** The laws of the log over the entries of any number of tasks, one after the other. */
+/** Checks the entries of any number of tasks, one after the other, against the laws of the log. */
 export function checkEntries(): Checker<Entry> {
   let snapshot: Snapshot | undefined;
   let last = 0;

@@ -56,7 +56,7 @@ const bad = { type: 'result', subtype: 'success', is_error: true, result: 'overl
 const init: Line = ['out', ask('i', { subtype: 'initialize', sdkMcpServers: ['calc'] })];
 const ready: Line = ['in', answer('i', {})];
 
-test('a sound session has no findings', () => {
+test('a correct session has no findings', () => {
   expect(
     judge(
       init,
@@ -94,13 +94,13 @@ verifies(
   },
 );
 
-test('an answer that could not be written is a lost one', () => {
+test('a response that could not be written is lost', () => {
   expect(judge(['in', ask('c', call())], ['out', answer('c', result()), { lost: true }])).toEqual([
     'error tool-answer-lost 2',
   ]);
 });
 
-test('what is open at the end of an unfinished trace is only a warning', () => {
+test('a request that is pending at the end of an unfinished trace is only a warning', () => {
   expect(judge(['out', user], ['in', ask('c', call())])).toEqual([
     'warning turn-without-result 1',
     'warning tool-answer-lost 2',
@@ -120,7 +120,7 @@ test.each<[string, readonly Line[], readonly string[]]>([
     ['error input-closed-early 2'],
   ],
   [
-    'a request nobody answers',
+    'a request without a response',
     [['in', ask('x', { subtype: 'hook_callback' })], over],
     ['error request-unanswered 1'],
   ],
@@ -258,7 +258,7 @@ test.each<[string, readonly Line[], readonly string[]]>([
   expect(judge(...lines)).toEqual(expected);
 });
 
-test('a withdrawn request needs no answer, and may get one', () => {
+test('a cancelled request needs no response, and may get one', () => {
   expect(
     judge(
       ['in', ask('p', { subtype: 'can_use_tool' })],
@@ -272,7 +272,7 @@ test('a withdrawn request needs no answer, and may get one', () => {
   ).toEqual([]);
 });
 
-test('frames are put into words, and an answer says what it answers', () => {
+test('frames are described, and a response names its request', () => {
   const describe = frameDescriber();
   const words = framesOf([
     [
@@ -289,13 +289,13 @@ test('frames are put into words, and an answer says what it answers', () => {
     ),
   ).toEqual([
     'CTRL ← tools/call add on calc {"a":1}',
-    'CTRL → answer to tools/call add on calc',
-    'CTRL → LOST answer to nothing that waits (c) !',
+    'CTRL → response to tools/call add on calc',
+    'CTRL → LOST response to an unknown request (c) !',
     'MSG ← assistant five or so',
   ]);
 });
 
-test('a SessionEnd hook that is told at the end need not be answered; any other must', () => {
+test('a SessionEnd hook at the end needs no response; any other does', () => {
   const hook = (event: string): Line => [
     'in',
     ask('h', { subtype: 'hook_callback', callback_id: 'b', input: { hook_event_name: event } }),

@@ -1,16 +1,17 @@
 import type { Frame } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, isObject, type JsonObject } from '../json.ts';
 import { describeRequest } from './describe-frame.ts';
 import { finding } from './rules.ts';
 import { turnRules } from './turn-rules.ts';
 import type { Checker, Finding } from './types.ts';
 
+/** A request that has no response yet. */
 interface Open {
   readonly line: number;
   readonly request: JsonObject;
 }
 
-/** The rules of the control protocol over the frames of one session. */
+/** Checks the frames of one session against the rules of the control protocol. */
 export function checkPipe(): Checker<Frame> {
   const requests = new Requests();
   const turns = turnRules();
@@ -41,16 +42,24 @@ function closedEarly(line: number, waiting: readonly string[], needsInput: boole
   return [finding('input-closed-early', line, what)];
 }
 
-/** A CLI that leaves calls SessionEnd hooks, and may wait for no answer. */
+/**
+ * Whether a response is required. A CLI that exits calls SessionEnd hooks and may not wait for
+ * them.
+ */
 function isAwaited({ request: { subtype, input } }: Open): boolean {
-  const event = isObject(input) ? input['hook_event_name'] : undefined;
+  const event = asObject(input)['hook_event_name'];
   return subtype !== 'hook_callback' || event !== 'SessionEnd';
 }
 
-/** Requests and answers of both directions. A request of the CLI has direction `in`, its answer `out`. */
+/**
+ * The pending requests of both directions. A request of the CLI has direction `in`, its response
+ * `out`.
+ */
 class Requests {
   readonly #open = { in: new Map<string, Open>(), out: new Map<string, Open>() };
-  /** Withdrawn by whoever asked: an answer may still come, and none is missed. */
+  /**
+   * Requests that were cancelled by their sender: a response may still come, and none is required.
+   */
   readonly #withdrawn = new Set<string>();
 
   /** What the CLI waits for. */
@@ -63,9 +72,9 @@ class Requests {
     const id = data['request_id'];
     switch (data['type']) {
       case 'control_request':
-        return this.#asked(direction, String(id), object(data['request']), line);
+        return this.#onRequest(direction, String(id), asObject(data['request']), line);
       case 'control_response':
-        return this.#answered(direction === 'in' ? 'out' : 'in', data, line, lost === true);
+        return this.#onResponse(direction === 'in' ? 'out' : 'in', data, line, lost === true);
       case 'control_cancel_request':
         if (this.#open[direction].delete(String(id)))
           this.#withdrawn.add(`${direction} ${String(id)}`);
@@ -75,7 +84,7 @@ class Requests {
     }
   }
 
-  /** `over`: the CLI has ended, or its turn has: nobody will answer any more. */
+  /** `over` says whether no response can come any more, because the CLI or the turn has ended. */
   end(over: (line: number) => boolean): Finding[] {
     const open = [...this.#open.in.values(), ...this.#open.out.values()];
     return open.filter(isAwaited).map(({ line, request }) => {
@@ -84,18 +93,23 @@ class Requests {
         return finding(
           unansweredRule(request),
           line,
-          `${what} was still open at the end`,
+          `${what} was still pending at the end`,
           'warning',
         );
-      return finding(unansweredRule(request), line, `${what} was never answered`);
+      return finding(unansweredRule(request), line, `${what} never got a response`);
     });
   }
 
-  #asked(direction: Frame['direction'], id: string, request: JsonObject, line: number): Finding[] {
+  #onRequest(
+    direction: Frame['direction'],
+    id: string,
+    request: JsonObject,
+    line: number,
+  ): Finding[] {
     const open = this.#open[direction];
     const earlier = open.get(id);
     if (earlier) {
-      const what = `${describeRequest(request)} has the request_id of line ${earlier.line}, which still waits`;
+      const what = `${describeRequest(request)} has the request_id of line ${earlier.line}, which is still pending`;
       return [finding('request-id-reused', line, what)];
     }
     open.set(id, { line, request });
@@ -103,21 +117,21 @@ class Requests {
     return [];
   }
 
-  /** `notifications/cancelled` withdraws a call of the same server; no answer to it has to come. */
+  /** `notifications/cancelled` cancels a call on the same server, which then needs no response. */
   #cancelInside(direction: Frame['direction'], request: JsonObject): void {
-    const message = object(request['message']);
+    const message = asObject(request['message']);
     if (message['method'] !== 'notifications/cancelled') return;
-    const target = object(message['params'])['requestId'];
+    const target = asObject(message['params'])['requestId'];
     for (const [id, { request: other }] of this.#open[direction]) {
       const same = other['server_name'] === request['server_name'];
-      if (!same || object(other['message'])['id'] !== target || target === undefined) continue;
+      if (!same || asObject(other['message'])['id'] !== target || target === undefined) continue;
       this.#open[direction].delete(id);
       this.#withdrawn.add(`${direction} ${id}`);
     }
   }
 
-  #answered(asker: Frame['direction'], data: JsonObject, line: number, lost: boolean): Finding[] {
-    const response = object(data['response']);
+  #onResponse(asker: Frame['direction'], data: JsonObject, line: number, lost: boolean): Finding[] {
+    const response = asObject(data['response']);
     const flat =
       typeof response['request_id'] !== 'string' && typeof data['request_id'] === 'string';
     const id = String(flat ? data['request_id'] : response['request_id']);
@@ -125,7 +139,7 @@ class Requests {
     this.#open[asker].delete(id);
     if (!open) {
       if (this.#withdrawn.delete(`${asker} ${id}`)) return [];
-      return [finding('answer-to-nothing', line, `no request ${id} waits for an answer`)];
+      return [finding('answer-to-nothing', line, `no pending request has the id ${id}`)];
     }
     const what = describeRequest(open.request);
     if (lost)
@@ -133,7 +147,7 @@ class Requests {
         finding(
           unansweredRule(open.request),
           line,
-          `the answer to ${what} (line ${open.line}) could not be written`,
+          `the response to ${what} (line ${open.line}) could not be written`,
         ),
       ];
     if (flat)
@@ -141,7 +155,7 @@ class Requests {
         finding(
           'flat-answer',
           line,
-          `the answer to ${what} has its request_id outside of response`,
+          `the response to ${what} has its request_id outside of response`,
         ),
       ];
     if (response['subtype'] === 'error') return [];
@@ -150,20 +164,21 @@ class Requests {
 }
 
 function answerRules(request: JsonObject, answer: unknown, line: number): Finding[] {
-  if (request['subtype'] === 'can_use_tool') return permissionRules(request, object(answer), line);
-  const message = object(request['message']);
+  if (request['subtype'] === 'can_use_tool')
+    return permissionRules(request, asObject(answer), line);
+  const message = asObject(request['message']);
   const isCall = typeof message['method'] === 'string' && message['id'] !== undefined;
   if (request['subtype'] !== 'mcp_message' || !isCall) return [];
-  const inner = object(answer)['mcp_response'];
+  const inner = asObject(answer)['mcp_response'];
   if (isObject(inner) && inner['id'] === message['id']) return [];
   const what = describeRequest(request);
   if (isObject(inner)) {
-    const text = `the answer to ${what} has the id ${JSON.stringify(inner['id'])} instead of ${JSON.stringify(message['id'])}`;
+    const text = `the response to ${what} has the id ${JSON.stringify(inner['id'])} instead of ${JSON.stringify(message['id'])}`;
     return [finding('rpc-id-mismatch', line, text)];
   }
-  // The CLI may acknowledge a request of a server and answer it in a message of its own.
+  // The CLI may acknowledge a request of a server first and send the response in another message.
   if (!isObject(answer) || Object.keys(answer).length === 0) return [];
-  return [finding('answer-not-wrapped', line, `the answer to ${what} has no mcp_response`)];
+  return [finding('answer-not-wrapped', line, `the response to ${what} has no mcp_response`)];
 }
 
 function permissionRules(request: JsonObject, answer: JsonObject, line: number): Finding[] {
@@ -176,7 +191,7 @@ function permissionRules(request: JsonObject, answer: JsonObject, line: number):
     finding(
       'permission-shape',
       line,
-      `${describeRequest(request)} was answered with ${JSON.stringify(answer)}`,
+      `${describeRequest(request)} got the response ${JSON.stringify(answer)}`,
     ),
   ];
 }
@@ -184,23 +199,21 @@ function permissionRules(request: JsonObject, answer: JsonObject, line: number):
 function unansweredRule(
   request: JsonObject,
 ): 'tool-answer-lost' | 'notification-unacknowledged' | 'request-unanswered' {
-  const { method, id } = object(request['message']);
+  const { method, id } = asObject(request['message']);
   if (request['subtype'] !== 'mcp_message' || typeof method !== 'string')
     return 'request-unanswered';
   if (method === 'tools/call') return 'tool-answer-lost';
   return id === undefined ? 'notification-unacknowledged' : 'request-unanswered';
 }
 
-/** Our own host says itself when nobody speaks. */
+/** Our own host reports itself when no frame was sent for long. */
 function stallRules(data: JsonObject, line: number): Finding[] {
   if (data['host'] !== true || data['subtype'] !== 'stalled') return [];
   return [
     finding(
       'stalled',
       line,
-      `nothing was said for ${JSON.stringify(data['silent_ms'])} ms; awaited: ${JSON.stringify(data['holding'])}`,
+      `no frame for ${JSON.stringify(data['silent_ms'])} ms; awaited: ${JSON.stringify(data['holding'])}`,
     ),
   ];
 }
-
-const object = (value: unknown): JsonObject => (isObject(value) ? value : {});

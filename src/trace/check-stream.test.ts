@@ -106,7 +106,7 @@ test.each<[string, readonly JsonObject[], readonly string[]]>([
     ['error stream-artifact 3'],
   ],
   [
-    'a result that is no event',
+    'a result that is not an event',
     [task('submitted'), { kind: 'surprise' }, done],
     ['error stream-rpc 2'],
   ],
@@ -114,7 +114,7 @@ test.each<[string, readonly JsonObject[], readonly string[]]>([
   expect(events(results)).toEqual(expected);
 });
 
-test('finds what is no JSON-RPC, and ids that differ', () => {
+test('finds data that is not JSON-RPC, and ids that differ', () => {
   expect(judge(['{', rpc(task('submitted')), rpc(done, '7')])).toEqual([
     'error stream-rpc 1',
     'error stream-rpc-id 3',
@@ -125,7 +125,7 @@ test('finds what is no JSON-RPC, and ids that differ', () => {
   ]);
 });
 
-test('a JSON-RPC error ends a stream in words', () => {
+test('a JSON-RPC error ends a stream with its reason', () => {
   const error = JSON.stringify({
     jsonrpc: '2.0',
     id: 7,
@@ -134,17 +134,17 @@ test('a JSON-RPC error ends a stream in words', () => {
   expect(judge([error])).toEqual(['info stream-rpc-error 1']);
 });
 
-test('who came back may begin in the middle', () => {
+test('the stream of a client that reconnected may begin in the middle', () => {
   expect(events([status('working'), chunk({ append: true }), done], { resumed: true })).toEqual([]);
 });
 
-test('an SSE id that comes twice is found', () => {
+test('a repeated SSE id is found', () => {
   const checker = checkStream();
   checker.see({ data: rpc(task('submitted')), id: '1' }, 1);
   expect(checker.see({ data: rpc(done), id: '1' }, 2)).toMatchObject([{ rule: 'stream-ids' }]);
 });
 
-verifies(['S267'], 'events that happened over a second and arrive at once were held back', () => {
+verifies(['S267'], 'events that happened over a second and arrive together were buffered', () => {
   const spread = [0, 400, 800].map((stamp) => ({ stamp, at: 1000 }));
   const timing = { sentAt: 0, silentMs: 0 };
   expect(checkTiming({ ...timing, events: spread })).toMatchObject([{ rule: 'stream-buffered' }]);

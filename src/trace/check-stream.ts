@@ -3,14 +3,15 @@ import { isTerminal, isWaiting, readStreamEvent, type RecordedStreamEvent } from
 import { finding } from './rules.ts';
 import type { Checker, Finding, StreamRecord } from './types.ts';
 
+/** What is known about the request of a stream. */
 export interface CheckStreamOptions {
-  /** The JSON-RPC id of the request, where it is known; else the first event's. */
+  /** The JSON-RPC id of the request, if known; otherwise that of the first event. */
   readonly requestId?: string | number;
-  /** The stream of a client that came back: it may begin with any state, or in the middle. */
+  /** The stream of a client that reconnected: it may begin with any state, or in the middle. */
   readonly resumed?: boolean;
 }
 
-/** The streaming contract of A2A, 0.3 and 1.0, over the events of one response. */
+/** Checks the events of one response against the streaming contract of A2A, 0.3 and 1.0. */
 export function checkStream({
   requestId,
   resumed = false,
@@ -24,7 +25,7 @@ export function checkStream({
       first ||= line;
       const found: Finding[] = [];
       if (record.id !== undefined && ids.has(record.id))
-        found.push(finding('stream-ids', line, `the SSE id ${record.id} came twice`));
+        found.push(finding('stream-ids', line, `the SSE id ${record.id} is repeated`));
       if (record.id !== undefined) ids.add(record.id);
       const response = readResponse(record.data);
       if (typeof response === 'string') return [...found, finding('stream-rpc', line, response)];
@@ -56,25 +57,26 @@ function readResponse(data: string): Record<string, unknown> | string {
   try {
     value = JSON.parse(data);
   } catch {
-    // The error is that the data is not JSON; the parser's message adds nothing.
-    return `the data is no JSON: ${data.slice(0, 80)}`;
+    // The message of the parser would add nothing.
+    return `the data is not JSON: ${data.slice(0, 80)}`;
   }
-  if (!isObject(value) || value['jsonrpc'] !== '2.0') return 'the data is no JSON-RPC 2.0 object';
+  if (!isObject(value) || value['jsonrpc'] !== '2.0')
+    return 'the data is not a JSON-RPC 2.0 object';
   if ('result' in value === 'error' in value)
-    return 'the response has not exactly one of result and error';
+    return 'the response must have exactly one of result and error';
   return value;
 }
 
-/** The order of events: Task, updates, one end. */
+/** Checks the order of events: Task, updates, one end. */
 class Sequence {
-  /** An error has ended the stream; nothing is missing then. */
+  /** Set if an error has ended the stream; no event is missing then. */
   failed = false;
   readonly #resumed: boolean;
-  readonly #artifacts = new Map<string, boolean>(); // id to: its last chunk has come
+  readonly #artifacts = new Map<string, boolean>(); // id to whether its last chunk has arrived
   #count = 0;
   #task: { readonly taskId: unknown; readonly contextId: unknown } | undefined;
   #state: string | undefined;
-  #ended: string | undefined; // what ended it, in words
+  #ended: string | undefined; // a description of the event that ended the stream
   #last = 0;
 
   constructor(resumed: boolean) {
@@ -86,13 +88,12 @@ class Sequence {
     this.#count += 1;
     const begins = this.#count === 1;
     if (event.kind === 'unknown')
-      return [finding('stream-rpc', line, 'the result is no event of A2A 0.3 or 1.0')];
+      return [finding('stream-rpc', line, 'the result is not an event of A2A 0.3 or 1.0')];
     const found: Finding[] = [];
     if (this.#ended !== undefined && event.kind !== 'task')
       found.push(finding('stream-after-final', line, `an event follows ${this.#ended}`));
     if (event.kind === 'message') {
-      if (!begins)
-        found.push(finding('stream-order', line, 'a Message stands in the stream of a Task'));
+      if (!begins) found.push(finding('stream-order', line, 'the stream of a Task has a Message'));
       this.#ended = 'the one Message';
       return found;
     }
@@ -100,7 +101,7 @@ class Sequence {
       found.push(
         finding('stream-first-task', line, `the stream begins with a ${event.kind} update`),
       );
-    found.push(...this.#samePlace(event, line));
+    found.push(...this.#sameTask(event, line));
     if (event.kind === 'artifact') return [...found, ...this.#artifact(event, line)];
     if (event.kind === 'task') found.push(...this.#snapshot(event, begins, line));
     return [...found, ...this.#status(event, line)];
@@ -110,11 +111,11 @@ class Sequence {
     if (this.failed || this.#ended !== undefined) return [];
     if (this.#count === 0)
       return [finding('stream-no-final', first, 'the stream closed without any event')];
-    const what = `the stream closed as ${this.#state ?? 'it was'}, without a final event`;
+    const what = `the stream closed in the state ${this.#state ?? 'unknown'}, without a final event`;
     return [finding('stream-no-final', this.#last, what)];
   }
 
-  #samePlace(
+  #sameTask(
     event: Exclude<RecordedStreamEvent, { kind: 'message' | 'unknown' }>,
     line: number,
   ): Finding[] {
@@ -141,7 +142,7 @@ class Sequence {
     }
     // A snapshot of the ended task before the close is allowed.
     if (this.#ended !== undefined || isTerminal(event.state)) return [];
-    return [finding('stream-order', line, 'a second Task stands in the stream')];
+    return [finding('stream-order', line, 'the stream has a second Task')];
   }
 
   #status(
@@ -169,7 +170,7 @@ class Sequence {
     const finished = this.#artifacts.get(artifactId);
     this.#artifacts.set(artifactId, last);
     if (!append || (this.#resumed && finished === undefined) || finished === false) return [];
-    const what = finished === undefined ? 'was never begun' : 'had its last chunk';
+    const what = finished === undefined ? 'was never started' : 'has its last chunk already';
     return [
       finding('stream-artifact', line, `append to the artifact ${artifactId}, which ${what}`),
     ];

@@ -5,7 +5,7 @@ import { finding } from './rules.ts';
 import { checkStream } from './check-stream.ts';
 import type { Finding } from './types.ts';
 
-/** What stands in a file, counted, beside its findings. */
+/** The kind of a file, the number of its records, and its findings. */
 export interface TraceVerdict {
   readonly kind: 'frames' | 'entries' | 'stream';
   readonly records: number;
@@ -14,7 +14,15 @@ export interface TraceVerdict {
 
 const KIND = { frame: 'frames', entry: 'entries', event: 'stream', unreadable: 'frames' } as const;
 
-/** Judges what `readTrace` reads. Findings stand in the order of their lines. */
+/**
+ * Checks the records of `readTrace` against all rules. Findings are sorted by line.
+ *
+ * @example
+ * ```ts
+ * const { findings } = await checkTrace(readTrace(createReadStream('run.jsonl')));
+ * for (const { line, what, fix } of findings) console.log(`${line}: ${what}; ${fix}`);
+ * ```
+ */
 export async function checkTrace(items: AsyncIterable<TraceItem>): Promise<TraceVerdict> {
   const pipe = checkPipe();
   const entries = checkEntries();

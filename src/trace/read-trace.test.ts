@@ -23,7 +23,7 @@ const HEADER = '{"format":"duolane-trace","version":1}';
 const frame = (type: string): string =>
   JSON.stringify({ lane: 'message', direction: 'in', at: 1, data: { type, text: 'ü\u2028' } });
 
-test('frames come with the numbers of their lines, blank lines counted, however the file is cut', async () => {
+test('frames have the numbers of their lines, blank lines counted, in any chunks', async () => {
   const text = `${HEADER}\n\n${frame('a')}\r\n\n${frame('b')}`;
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat()), async (cuts) => {
@@ -44,14 +44,14 @@ test('an SSE capture gives its events, each on the line of its data', async () =
   ]);
 });
 
-test('entries and bare JSON-RPC lines are known by themselves', async () => {
+test('entries and bare JSON-RPC lines are recognized', async () => {
   expect(await read('{"type":"status","message":"x","seq":1,"at":1}\n')).toMatchObject([
     { kind: 'entry', line: 1 },
   ]);
   expect(await read('{"jsonrpc":"2.0","id":1,"result":{}}\n')).toMatchObject([{ kind: 'event' }]);
 });
 
-test('a line that is cut off is reported, and the rest is judged', async () => {
+test('a truncated line is reported, and the rest is checked', async () => {
   const verdict = await checkTrace(readTrace(bytes(`${HEADER}\n${frame('a')}\n{"lane":"mess`)));
   expect(verdict).toMatchObject({
     kind: 'frames',
@@ -79,9 +79,9 @@ test('a log that breaks a law is found at its line', async () => {
 
 test.each([
   ['', 'the file is empty'],
-  ['hello\n', 'neither a trace'],
-  ['{"format":"duolane-trace","version":2}\n', 'reads 1'],
-])('refuses %j in words', async (text, words) => {
+  ['hello\n', 'expected a trace'],
+  ['{"format":"duolane-trace","version":2}\n', 'expected 1'],
+])('rejects %j with a reason', async (text, words) => {
   await expect(read(text)).rejects.toThrow(words);
 });
 
@@ -91,7 +91,7 @@ test.each([
   { direction: 'in', at: 1, data: { type: 'control_cancel_request' } },
   { lane: 'x', direction: 'in', at: 1, data: {} },
   { lane: 'message', direction: 'in', at: '1', data: {} },
-])('a line that is no whole frame is reported, never thrown: %j', async (line) => {
+])('a line that is not a complete frame is reported, never thrown: %j', async (line) => {
   const text = `${HEADER}\n${frame('a')}\n${JSON.stringify(line)}\n`;
   expect((await checkTrace(readTrace(bytes(text)))).findings).toMatchObject([
     { rule: 'file-damaged', line: 3 },

@@ -10,17 +10,23 @@ export type TraceItem = { readonly line: number } & (
   | { readonly kind: 'frame'; readonly frame: Frame }
   | { readonly kind: 'entry'; readonly entry: Entry }
   | { readonly kind: 'event'; readonly event: StreamRecord }
-  /** A line that cannot be read as what the file is; the next one may be. */
+  /** A line that does not have the format of the file; the next line may have it. */
   | { readonly kind: 'unreadable'; readonly why: string }
 );
 
 const NEWLINE = 0x0a;
 
 /**
- * Reads what was recorded, line by line, in the memory of one line: a trace file of frames, the
- * entries of a task log as JSONL (`duolane demo --json`), or an A2A stream as it came (`curl -N`),
- * with or without its SSE framing. The first line says which. Throws `invalid` if it is none of
- * them and `unsupported` if it is a trace of a version that we do not know.
+ * Reads a recording line by line, with the memory of one line: a trace file of frames, the entries
+ * of a task log as JSONL (`duolane demo --json`), or an A2A stream as it came (`curl -N`), with or
+ * without its SSE framing. The first line decides which. Throws `invalid` for any other file, and
+ * `unsupported` for a trace of an unknown version.
+ *
+ * @example
+ * ```ts
+ * const items = readTrace(createReadStream('run.jsonl'));
+ * for await (const { line, kind } of items) console.log(line, kind);
+ * ```
  */
 export async function* readTrace(
   chunks: AsyncIterable<Uint8Array>,
@@ -37,9 +43,13 @@ export async function* readTrace(
     const item = read(text, line);
     if (item) yield item;
   }
-  const last = read?.('', line + 1); // an event without its blank line
+  const last = read?.('', line + 1); // the last event may lack its blank line
   if (last) yield last;
-  if (!read) throw new DuolaneError('invalid', 'the file is empty');
+  if (!read)
+    throw new DuolaneError(
+      'invalid',
+      'invalid trace: the file is empty; expected a trace, entries of a log or an A2A stream',
+    );
 }
 
 function readerOf(first: string): (text: string, line: number) => TraceItem | undefined {
@@ -49,7 +59,7 @@ function readerOf(first: string): (text: string, line: number) => TraceItem | un
     if (value['version'] === 1) return readFrame;
     throw new DuolaneError(
       'unsupported',
-      `the trace has version ${JSON.stringify(value['version'])}, and this duolane reads 1: update it`,
+      `unsupported trace version ${JSON.stringify(value['version'])}: expected 1; update duolane`,
     );
   }
   if (value?.['jsonrpc'] === '2.0')
@@ -57,7 +67,7 @@ function readerOf(first: string): (text: string, line: number) => TraceItem | un
   if (typeof value?.['seq'] === 'number') return readEntry;
   throw new DuolaneError(
     'invalid',
-    'this is neither a trace (duolane wrap --trace), nor entries of a log (duolane demo --json), nor an A2A stream (curl -N)',
+    'invalid trace: expected a trace (duolane wrap --trace), entries of a log (duolane demo --json) or an A2A stream (curl -N)',
   );
 }
 
@@ -66,7 +76,7 @@ const isHeader = (text: string): boolean => parse(text)?.['format'] === 'duolane
 function readFrame(text: string, line: number): TraceItem | undefined {
   if (text === '') return undefined;
   const frame = parse(text);
-  if (!isFrame(frame)) return { kind: 'unreadable', line, why: 'the line is no frame' };
+  if (!isFrame(frame)) return { kind: 'unreadable', line, why: 'the line is not a frame' };
   return { kind: 'frame', line, frame };
 }
 
@@ -90,7 +100,10 @@ function readEntry(text: string, line: number): TraceItem | undefined {
   }
 }
 
-/** The fields of one event are put together until its blank line; it stands on the line of its data. */
+/**
+ * Collects the fields of one event until its blank line. The event has the number of its first data
+ * line.
+ */
 function sseReader(): (text: string, line: number) => TraceItem | undefined {
   let data: string[] = [];
   let id: string | undefined;
@@ -113,7 +126,7 @@ function sseReader(): (text: string, line: number) => TraceItem | undefined {
   };
 }
 
-/** Every line, blank ones as '', so that they can be counted. */
+/** Yields every line, a blank one as '', so that lines can be counted. */
 async function* lines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const decoder = new LineDecoder();
   const texts = (found: readonly (string | InvalidLine)[]): string =>
@@ -139,7 +152,7 @@ function parse(text: string): JsonObject | undefined {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : undefined;
   } catch {
-    // A line that is not JSON is reported by the caller.
+    // The caller reports a line that is not JSON.
     return undefined;
   }
 }

@@ -30,7 +30,7 @@ async function* all(...items: readonly TraceItem[]): AsyncGenerator<TraceItem, v
 }
 const result = frame('in', { type: 'result' });
 
-test('each message of the host is a task; what stands between turns belongs to the next', async () => {
+test('each message of the host is a task; frames between turns belong to the next', async () => {
   const items = [control, says('one'), frame('in', { type: 'system' }), result, control];
   const tasks = await recordedTasks(all(...items, says('two'), result, control), read);
   const types = ['turn.submitted', 'run.started', 'frame', 'run.finished'];
@@ -42,7 +42,7 @@ test('each message of the host is a task; what stands between turns belongs to t
   expect(tasks[0]?.entries[0]).toMatchObject({ turn: { parts: [{ text: 'one' }] } });
 });
 
-test('entries of a log are one task, as they were', async () => {
+test('entries of a log are one task, unchanged', async () => {
   const entry: Entry = {
     type: 'turn.submitted',
     turn: { messageId: 'm', agent: 'a', task: 'task-7', context: 'c', parts: [] },
@@ -53,8 +53,8 @@ test('entries of a log are one task, as they were', async () => {
   expect(task).toMatchObject({ id: 'task-7', entries: [entry] });
 });
 
-test('what cannot be shown says why', async () => {
-  await expect(recordedTasks(all(control), read)).rejects.toThrow('nobody says anything');
+test('a recording that cannot be shown says why', async () => {
+  await expect(recordedTasks(all(control), read)).rejects.toThrow('it has no message of the host');
   await expect(
     recordedTasks(all({ kind: 'event', line: 1, event: { data: '{}' } }), read),
   ).rejects.toThrow('no lanes');

@@ -1,20 +1,23 @@
 import { DuolaneError } from '../errors.ts';
 import { truncateEvent } from '../event/truncate-event.ts';
 import type { AgentEvent, Entry, Frame, Part, TaskEvent } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asArray, asObject, isObject, type JsonObject } from '../json.ts';
 import type { TraceItem } from './read-trace.ts';
 
-/** One recorded task: entries of a log as they were, or what the frames of one turn tell. */
+/**
+ * One recorded task: the entries of a log unchanged, or entries made from the frames of one turn.
+ */
 export interface RecordedTask {
   readonly id: string;
   readonly entries: readonly Entry[];
 }
 
 /**
- * What was recorded, as tasks that can be shown like any other. The entries of a log are one task. A
- * trace of frames has one for each message that the host sent, told by `read`; what the pipe said
- * between the turns belongs to the one that follows. Nothing is mended: a call without an answer stays open.
- * Throws `invalid` for an A2A stream, which has no lanes to show, and for a line that cannot be read.
+ * Converts a recording to tasks that can be shown like any other. The entries of a log are one
+ * task. A trace of frames has one task for each message of the host, with the events that `read`
+ * gives; frames between two turns belong to the second. Nothing is repaired: a call without a
+ * response stays open. Throws `invalid` for an A2A stream, which has no lanes, and for a line that
+ * cannot be read.
  */
 export async function recordedTasks(
   items: AsyncIterable<TraceItem>,
@@ -22,13 +25,16 @@ export async function recordedTasks(
 ): Promise<readonly RecordedTask[]> {
   const tasks: Recording[] = [];
   let early: Frame[] = [];
-  const tell = (recording: Recording, frame: Frame): void => {
+  const record = (recording: Recording, frame: Frame): void => {
     for (const event of read(frame))
       if (event.type !== 'run.started') recording.add(truncateEvent(event), frame.at);
   };
   for await (const item of items) {
     if (item.kind === 'event')
-      throw new DuolaneError('invalid', 'an A2A stream has no lanes: replay it in the terminal');
+      throw new DuolaneError(
+        'invalid',
+        'cannot show an A2A stream: it has no lanes; replay it in the terminal',
+      );
     if (item.kind === 'unreadable')
       throw new DuolaneError('invalid', `line ${item.line}: ${item.why}`);
     if (item.kind === 'entry') {
@@ -41,18 +47,18 @@ export async function recordedTasks(
       const recording = new Recording(`turn-${tasks.length + 1}`);
       tasks.push(recording);
       recording.begin(frame);
-      for (const waiting of early) tell(recording, waiting);
+      for (const waiting of early) record(recording, waiting);
       early = [];
       continue;
     }
     const current = tasks.at(-1);
-    if (current && !current.over) tell(current, frame);
+    if (current && !current.over) record(current, frame);
     else early.push(frame);
   }
   if (tasks.length === 0)
     throw new DuolaneError(
       'invalid',
-      'nobody says anything in this trace: there is nothing to show',
+      'cannot show this trace: it has no message of the host; record a session with a prompt',
     );
   return tasks;
 }
@@ -77,7 +83,7 @@ class Recording implements RecordedTask {
     this.add({ type: 'run.started' }, at);
   }
 
-  /** It has its result. */
+  /** Whether the task has its result. */
   get over(): boolean {
     return this.entries.at(-1)?.type === 'run.finished';
   }
@@ -94,10 +100,9 @@ const isPrompt = ({ lane, direction, data }: Frame): boolean =>
   lane === 'message' && direction === 'out' && data['type'] === 'user';
 
 function partsOf(data: JsonObject): readonly Part[] {
-  const content = isObject(data['message']) ? data['message']['content'] : undefined;
+  const { content } = asObject(data['message']);
   if (typeof content === 'string') return [{ text: content }];
-  const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
-  return blocks.map((block) =>
+  return asArray(content).map((block) =>
     isObject(block) && typeof block['text'] === 'string'
       ? { text: block['text'] }
       : { data: block as JsonObject },

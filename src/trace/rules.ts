@@ -1,13 +1,14 @@
 import type { Finding, Severity } from './types.ts';
 
+/** One rule of the doctor. */
 export interface Rule {
   readonly severity: Severity;
-  /** What has to hold. */
+  /** What the rule requires. */
   readonly holds: string;
   readonly fix: string;
 }
 
-/** Every rule that `doctor` knows. docs/reference/trace-format.md lists them; a test compares the two. */
+/** Every rule of `doctor`. docs/reference/trace-format.md lists them; a test compares the two. */
 export const RULES = {
   // the pipe between a host and its CLI
   'tool-answer-lost': {
@@ -235,8 +236,10 @@ export const RULES = {
   },
 } as const;
 
+/** The name of a rule. */
 export type RuleId = keyof typeof RULES;
 
+/** Creates a finding of a rule, with the severity of the rule by default. */
 export function finding(rule: RuleId, line: number, what: string, severity?: Severity): Finding {
   const { severity: usual, fix }: Rule = RULES[rule];
   return { rule, severity: severity ?? usual, line, what, fix };

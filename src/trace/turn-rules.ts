@@ -1,18 +1,19 @@
 import type { Frame } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, asObjects, isObject, type JsonObject } from '../json.ts';
 import { finding } from './rules.ts';
 import type { Checker, Finding } from './types.ts';
 
+/** The rules of the message lane, and what they know about the current turn. */
 export interface TurnRules extends Checker<Frame> {
-  /** A turn runs, and the CLI may still ask for what was registered. */
+  /** Whether a turn runs and the CLI may still send requests for what was registered. */
   readonly needsInput: boolean;
-  /** Whether nothing that was asked on this line can be answered any more. */
+  /** Whether no response to a request of this line can come any more. */
   readonly isOver: (line: number) => boolean;
 }
 
-/** The rules of the message lane: turns, results, exit, lines that are no protocol. */
+/** Checks the rules of the message lane: turns, results, exit, invalid lines. */
 export function turnRules(): TurnRules {
-  let openTurn: number | undefined; // the line of the message that no result has followed
+  let openTurn: number | undefined; // the line of the message that has no result yet
   let bidirectional = false;
   let lastResult: { readonly line: number; readonly failed: boolean } | undefined;
   let ended = false;
@@ -20,9 +21,15 @@ export function turnRules(): TurnRules {
   const user = ({ direction, data }: Frame, line: number): Finding[] => {
     if (direction === 'in') return [];
     openTurn ??= line;
-    const role = object(data['message'])['role'];
+    const role = asObject(data['message'])['role'];
     if (role === 'user') return [];
-    return [finding('message-shape', line, `a user message has the role ${JSON.stringify(role)}`)];
+    return [
+      finding(
+        'message-shape',
+        line,
+        `a user message has the role ${JSON.stringify(role)}: expected "user"`,
+      ),
+    ];
   };
 
   const result = (data: JsonObject, line: number): Finding[] => {
@@ -45,7 +52,7 @@ export function turnRules(): TurnRules {
     if (data['host'] !== true) return data['subtype'] === 'init' ? serverRules(data, line) : [];
     switch (data['subtype']) {
       case 'noise':
-        return [noise(direction, data, line)];
+        return [invalidLine(direction, data, line)];
       case 'mcp_server_not_listed':
         return [
           finding(
@@ -72,7 +79,7 @@ export function turnRules(): TurnRules {
       return [finding('exit-code', line, `the CLI ended by ${signal} after its last result`)];
     }
     if (failed === (code !== 0)) return [];
-    const what = `the CLI left with code ${String(code)} after ${failed ? 'an error' : 'a good'} result`;
+    const what = `the CLI exited with code ${String(code)} after ${failed ? 'a failed' : 'a successful'} result`;
     return [finding('exit-code', line, what, failed ? 'warning' : 'error')];
   };
 
@@ -103,30 +110,29 @@ export function turnRules(): TurnRules {
   };
 }
 
-/** Whether `initialize` declares anything that the CLI will ask the host for. */
+/** Whether `initialize` declares something that the CLI will send requests for. */
 function registers({ type, request }: JsonObject): boolean {
-  const { subtype, sdkMcpServers, hooks } = object(request);
+  const { subtype, sdkMcpServers, hooks } = asObject(request);
   if (type !== 'control_request' || subtype !== 'initialize') return false;
   return (Array.isArray(sdkMcpServers) && sdkMcpServers.length > 0) || isObject(hooks);
 }
 
 function serverRules(data: JsonObject, line: number): Finding[] {
-  const servers = Array.isArray(data['mcp_servers']) ? data['mcp_servers'].map(object) : [];
-  return servers
+  return asObjects(data['mcp_servers'])
     .filter(({ status }) => status === 'failed')
     .map(({ name }) =>
-      finding('server-not-listed', line, `the CLI counts the server ${String(name)} as failed`),
+      finding('server-not-listed', line, `the CLI reports the server ${String(name)} as failed`),
     );
 }
 
-function noise(direction: Frame['direction'], data: JsonObject, line: number): Finding {
+function invalidLine(direction: Frame['direction'], data: JsonObject, line: number): Finding {
   const text = String(data['text']).trim();
   const from = direction === 'in' ? 'stdout of the CLI' : 'its stdin';
   const fatal = direction === 'out' || text === 'null';
   return finding(
     'line-not-protocol',
     line,
-    `${from} has a line that is no JSON object: ${truncateText(text)}`,
+    `${from} has a line that is not a JSON asObject: ${truncateText(text)}`,
     fatal ? 'error' : 'warning',
   );
 }
@@ -135,5 +141,3 @@ const truncateText = (value: unknown): string => {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
   return text.length > 160 ? `${text.slice(0, 159)}…` : text;
 };
-
-const object = (value: unknown): JsonObject => (isObject(value) ? value : {});

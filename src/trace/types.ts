@@ -1,19 +1,19 @@
-/** `error`: something was lost, or will be. `warning`: it works here, and not everywhere. */
+/** `error`: data was lost, or will be. `warning`: it works here, but not everywhere. */
 export type Severity = 'error' | 'warning' | 'info';
 
-/** One broken rule: where, what happened, what to do. */
+/** One broken rule: where, what happened, and how to fix it. */
 export interface Finding {
   readonly rule: string;
   readonly severity: Severity;
-  /** The line of the file, from 1; 0 where there is none. */
+  /** The line of the file, from 1; 0 if the finding has no line. */
   readonly line: number;
   readonly what: string;
   readonly fix: string;
 }
 
 /**
- * Judges records one by one, in the order of the file. What is missing is told by `end`. It has no
- * I/O, and its memory is that of what is open.
+ * Checks records one by one, in the order of the file; `end` reports what is missing. It does no
+ * I/O, and its memory is that of the open items.
  */
 export interface Checker<Item> {
   see(item: Item, line: number): readonly Finding[];
@@ -26,6 +26,6 @@ export interface StreamRecord {
   readonly data: string;
   /** The SSE id, if there was one. */
   readonly id?: string;
-  /** Unix time in ms of its arrival, where that is known. */
+  /** Unix time in ms of its arrival, if known. */
   readonly at?: number;
 }

@@ -159,7 +159,7 @@ test('a file that is not a trace is refused', async () => {
   await place.write('x.txt', 'hello');
   const ended = await place.run(['doctor', 'x.txt']);
   expect(ended.code).toBe(2);
-  expect(ended.stderr).toMatch(/neither a trace/);
+  expect(ended.stderr).toMatch(/expected a trace/);
 });
 
 describe('a running server', () => {

@@ -122,7 +122,9 @@ test('a port in use is said, with the way out', async () => {
   const ended = await place.run(['serve', PATH_AGENT, '--port', String(port), '--store', 'memory']);
   busy.close();
   expect(ended.code).toBe(2);
-  expect(ended.stderr).toContain(`port ${port} on 127.0.0.1 is in use; give another with --port`);
+  expect(ended.stderr).toContain(
+    `cannot listen on 127.0.0.1:${port}: the port is in use; use another one (--port)`,
+  );
   expectNoStack(ended);
 });
 

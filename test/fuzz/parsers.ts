@@ -11,7 +11,8 @@ import { infoOf, messagesOf } from '../../src/host/transcripts/transcript-files.
 import { isObject } from '../../src/json.ts';
 import { createRegistry, offerMessages, tool } from '../../src/mcp/index.ts';
 import { checkTrace, readTrace } from '../../src/trace/index.ts';
-import { ControlPeer, isControl, JsonlDecoder, readRpc, SseDecoder } from '../../src/wire/index.ts';
+import { ControlPeer, isControl, JsonlDecoder, SseDecoder } from '../../src/wire/index.ts';
+import { readRpc } from '../../src/wire/json-rpc.ts';
 import { parseTranscript } from '../../src/wire/transcript.ts';
 import { mutated, mutatedText } from './inputs.ts';
 

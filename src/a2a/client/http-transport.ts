@@ -1,4 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
+import type { Fetch } from '../../http/light-fetch.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { InvalidLine } from '../../wire/jsonl.ts';
@@ -8,8 +9,6 @@ import type { ClientDialect } from './client-dialects.ts';
 import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from './encode-request.ts';
 import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
-
-export type Fetch = typeof globalThis.fetch;
 
 export interface HttpWireOptions extends Target {
   readonly binding: 'JSONRPC' | 'HTTP+JSON';

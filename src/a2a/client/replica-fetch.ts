@@ -1,4 +1,4 @@
-type Fetch = typeof globalThis.fetch;
+import type { Fetch } from '../../http/light-fetch.ts';
 
 /**
  * A `fetch` for several replicas of one server, alike but for their origin, where no balancer stands

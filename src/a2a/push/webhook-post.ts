@@ -1,6 +1,7 @@
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { DuolaneError } from '../../errors.ts';
+import { parseRetryAfter } from '../../http-status.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { Address } from './public-address.ts';
 
@@ -42,14 +43,14 @@ export function post({ url, address, headers, body, timeoutMs, signal }: Posting
     sent.once('error', (error) => reject(DuolaneError.from(error, 'network')));
     sent.once('response', (response) => {
       const { statusCode: status = 0 } = response;
-      const after = Number(response.headers['retry-after']);
+      const wait = parseRetryAfter(response.headers['retry-after'], Date.now());
       response.destroy();
       if (status >= 200 && status < 300) return resolve();
       reject(
         new DuolaneError('server', `the receiver answered ${status}`, {
           status,
           retryable: status !== 410,
-          ...(after > 0 && { retryAfterMs: after * 1000 }),
+          ...(wait && { retryAfterMs: wait }),
         }),
       );
     });

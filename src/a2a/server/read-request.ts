@@ -1,4 +1,5 @@
 import { headerOf, urlOf } from '../../http/node-request.ts';
+import { readBodyText } from '../../http/read-body.ts';
 import { bodyProblem, isObject, type JsonObject } from '../../json.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
@@ -63,19 +64,8 @@ export function parseJson(text: string): unknown {
   }
 }
 
-export async function readBody(request: Request, maxBytes: number): Promise<string> {
+export function readBody(request: Request, maxBytes: number): Promise<string> {
   const over = (): A2AError =>
     new A2AError('CONTENT_TOO_LARGE', `the body is over ${maxBytes} bytes`);
-  const declared = headerOf(request, 'content-length');
-  if (Number(declared) > maxBytes) throw over();
-  // A body is never longer than it says; one that does not say is watched as it comes.
-  if (declared !== null) return request.text();
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of request.body ?? []) {
-    length += chunk.length;
-    if (length > maxBytes) throw over();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  return readBodyText(request, maxBytes, over);
 }

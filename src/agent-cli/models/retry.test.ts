@@ -1,12 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
-import {
-  retryAfterMs,
-  httpStatusError,
-  streamedError,
-  modelError,
-} from '../../event/retry/model-error.ts';
+import { httpStatusError, streamedError, modelError } from '../../event/retry/model-error.ts';
+import { parseRetryAfter } from '../../http-status.ts';
 import { streamWithRetry } from './retry.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import { type Model, type ModelEvent, NO_USAGE } from './types.ts';
@@ -136,8 +132,10 @@ test('a longer Retry-After is respected up to the limit; a shorter one is ignore
   expect(after('7')).toBe(7000);
   expect(after('0.5')).toBe(2000);
   expect(after('3600')).toBe(60_000);
-  expect(retryAfterMs(new Date(Date.now() + 9000).toUTCString(), Date.now())).toBeGreaterThan(7999);
-  expect(retryAfterMs('soon', 0)).toBeUndefined();
+  expect(parseRetryAfter(new Date(Date.now() + 9000).toUTCString(), Date.now())).toBeGreaterThan(
+    7999,
+  );
+  expect(parseRetryAfter('soon', 0)).toBeUndefined();
 });
 
 test('a message that had effects is not requested twice', async () => {

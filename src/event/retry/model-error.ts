@@ -1,17 +1,6 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import { codeOfStatus, parseRetryAfter } from '../../http-status.ts';
 import { asObject, asString, isObject } from '../../json.ts';
-
-/** Maps an HTTP status of a model provider, or of an agent's server, to one of our codes. */
-export function codeOfStatus(status: number): ErrorCode {
-  if (status === 429) return 'rate_limited';
-  if (status === 529 || status === 503) return 'overloaded';
-  if (status >= 500) return 'server';
-  if (status === 401 || status === 403) return 'unauthorized';
-  if (status === 404) return 'not_found';
-  if (status === 408) return 'timeout';
-  if (status === 413) return 'too_large';
-  return 'invalid';
-}
 
 /** The status that providers and agent CLIs mean by a name. */
 const NAMED: Readonly<Record<string, number>> = {
@@ -42,22 +31,13 @@ export function codeOfModel(status: number | undefined, name: string): ErrorCode
   return known === undefined ? undefined : codeOfStatus(known);
 }
 
-/** Parses `Retry-After`, in seconds or as a date, to ms from now. */
-export function retryAfterMs(value: string | null | undefined, now: number): number | undefined {
-  if (value === null || value === undefined || value === '') return undefined;
-  const seconds = Number(value);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
-}
-
 /** Makes an error of a status and a body. Its message is the provider's, if the body has one. */
 export function httpStatusError(
   status: number,
   body: string,
   options: { readonly retryAfter?: string | null; readonly now?: number } = {},
 ): DuolaneError {
-  const wait = retryAfterMs(options.retryAfter, options.now ?? Date.now());
+  const wait = parseRetryAfter(options.retryAfter, options.now ?? Date.now());
   const reason = messageIn(body);
   const message = reason.startsWith(String(status)) ? reason : `${status} ${reason}`;
   return new DuolaneError(codeOfStatus(status), message, {

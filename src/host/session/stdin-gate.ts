@@ -2,6 +2,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { asString as stringOrEmpty } from '../../json.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
+import { controlLabel, describeControl } from '../../wire/describe-control.ts';
 import type { TurnTracker } from './turn-tracker.ts';
 
 const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);
@@ -140,20 +141,5 @@ const named = (task: JsonObject): string =>
 /** A pending request in the words of `holding`. */
 export function describe(what: ControlRequest | string): string {
   if (typeof what === 'string') return what;
-  switch (what.subtype) {
-    case 'mcp_message': {
-      const message = isObject(what['message']) ? what['message'] : {};
-      const params = isObject(message['params']) ? message['params'] : {};
-      const name = typeof params['name'] === 'string' ? ` ${params['name']}` : '';
-      return `${stringOrEmpty(message['method'], 'an answer')}${name} on ${String(what['server_name'])}`;
-    }
-    case 'can_use_tool':
-      return `permission for ${String(what['tool_name'])}`;
-    case 'hook_callback':
-      return `hook ${String(what['callback_id'])}`;
-    case 'elicitation':
-      return `elicitation of ${String(what['mcp_server_name'])}`;
-    default:
-      return what.subtype;
-  }
+  return controlLabel(describeControl(what));
 }

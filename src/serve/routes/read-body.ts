@@ -1,6 +1,7 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Part } from '../../event/types.ts';
+import { readBodyText } from '../../http/read-body.ts';
 import { asArray, bodyProblem, isObject, type JsonObject } from '../../json.ts';
 
 /** How many problems of a form an error lists: a list of a million wrong items has as many. */
@@ -53,7 +54,9 @@ export async function readJsonBody(request: Request, maxBytes: number): Promise<
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
     throw new DuolaneError('invalid', 'invalid content-type: expected application/json');
   }
-  const text = await readText(request, maxBytes);
+  const tooLarge = (): DuolaneError =>
+    new DuolaneError('too_large', `the body exceeds maxBodyBytes (${maxBytes})`);
+  const text = await readBodyText(request, maxBytes, tooLarge);
   const problem = bodyProblem(text);
   if (problem !== undefined) throw new DuolaneError('invalid', problem);
   try {
@@ -63,16 +66,4 @@ export async function readJsonBody(request: Request, maxBytes: number): Promise<
     throw new DuolaneError('invalid', 'invalid body: expected JSON', { cause });
   }
   throw new DuolaneError('invalid', 'invalid body: expected a JSON object');
-}
-
-async function readText(request: Request, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of request.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > maxBytes)
-      throw new DuolaneError('too_large', `the body exceeds maxBodyBytes (${maxBytes}); send less`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }

@@ -1,5 +1,6 @@
 import type { Frame } from '../../../src/event/types.ts';
 import { asObject, asString, type JsonObject } from '../../../src/json.ts';
+import { describeControl } from '../../../src/wire/describe-control.ts';
 
 /** A control frame as the timeline shows it. `id` joins a request and its response. */
 export interface FrameFacts {
@@ -24,23 +25,20 @@ export function readFrame({ data }: Frame): FrameFacts {
 }
 
 function readRequest(data: JsonObject): FrameFacts {
-  const request = asObject(data['request']);
-  const message = asObject(request['message']);
-  const method = asString(message['method']);
+  const request = describeControl(asObject(data['request']));
+  const { subtype, server = '', method = 'response', tool = '', event, callback = '' } = request;
   const base = { kind: 'request', ...idOf(data) } as const;
-  switch (request['subtype']) {
+  switch (subtype) {
     case 'mcp_message': {
-      const label = `${asString(request['server_name'])}: ${method || 'response'}`;
+      const label = `${server}: ${method}`;
       return method === 'tools/call' ? { ...base, label, isToolCall: true } : { ...base, label };
     }
     case 'can_use_tool':
-      return { ...base, label: `permission: ${displayToolName(asString(request['tool_name']))}` };
-    case 'hook_callback': {
-      const event = asString(asObject(request['input'])['hook_event_name']);
-      return { ...base, label: `hook: ${event || asString(request['callback_id'])}` };
-    }
+      return { ...base, label: `permission: ${displayToolName(tool)}` };
+    case 'hook_callback':
+      return { ...base, label: `hook: ${event || callback}` };
     default:
-      return { ...base, label: asString(request['subtype']).replaceAll('_', ' ') || 'request' };
+      return { ...base, label: subtype.replaceAll('_', ' ') || 'request' };
   }
 }
 

@@ -1,4 +1,5 @@
 import type { LightResponse } from '../../../http/light-fetch.ts';
+import { readBodyText } from '../../../http/read-body.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { InvalidLine } from '../../../wire/jsonl.ts';
@@ -23,27 +24,10 @@ export async function jsonMessages(response: LightResponse): Promise<readonly Js
 }
 
 /** Reads a body as text. Throws `too_large` beyond the limit without reading the rest. */
-export async function readText(
-  message: Request | LightResponse,
-  maxBytes: number,
-): Promise<string> {
+export function readText(message: Request | LightResponse, maxBytes: number): Promise<string> {
   const tooLarge = (): DuolaneError =>
     new DuolaneError('too_large', `the body exceeds the limit of ${maxBytes} bytes; send less`);
-  const length = message.headers.get('content-length');
-  // HTTP itself enforces a declared length, and reading the body in one piece is several times
-  // faster.
-  if (length !== null && message.headers.get('content-encoding') === null) {
-    if (Number(length) > maxBytes) throw tooLarge();
-    return message.text();
-  }
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const part of (message.body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += part.byteLength;
-    if (bytes > maxBytes) throw tooLarge();
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString('utf8');
+  return readBodyText(message, maxBytes, tooLarge);
 }
 
 /** Yields the events of a body as they arrive. A broken connection throws `network`. */

@@ -1,24 +1,18 @@
 import type { LightResponse } from '../../../../http/light-fetch.ts';
 import { DuolaneError, type ErrorCode } from '../../../../errors.ts';
+import { codeOfStatus, parseRetryAfter } from '../../../../http-status.ts';
 import { isObject } from '../../../../json.ts';
 import { fromRpcError } from '../../../../wire/json-rpc-errors.ts';
 
 /** How many bytes of an error body are read. */
 const MAX_BODY = 64 * 1024;
 
+/** Statuses that have a finer code in MCP than in `codeOfStatus`. */
 const CODES: Readonly<Record<number, ErrorCode>> = {
-  400: 'invalid',
-  401: 'unauthorized',
-  403: 'unauthorized',
-  404: 'not_found',
   405: 'unsupported',
   406: 'unsupported',
-  408: 'timeout',
   409: 'conflict',
-  413: 'too_large',
   415: 'unsupported',
-  429: 'rate_limited',
-  503: 'overloaded',
 };
 
 /**
@@ -30,10 +24,10 @@ export async function httpError(response: LightResponse, what: string): Promise<
   const body = await readErrorBody(response);
   const error = rpcErrorIn(body);
   const detail = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
-  const byStatus = CODES[status] ?? (status >= 500 ? 'server' : 'invalid');
+  const byStatus = CODES[status] ?? codeOfStatus(status);
   // A JSON-RPC code says more than a 400, and a 404 may mean the method or the address.
   const code = error && (status === 400 || error.code === 'unsupported') ? error.code : byStatus;
-  const retryAfterMs = retryAfter(response.headers.get('retry-after'));
+  const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now());
   const advice = status === 401 || status === 403 ? '; set headers with a valid authorization' : '';
   return new DuolaneError(
     code,
@@ -73,11 +67,4 @@ export async function readErrorBody(response: LightResponse): Promise<string> {
     // A partial message is better than none.
   }
   return Buffer.concat(parts).subarray(0, MAX_BODY).toString('utf8');
-}
-
-/** Parses `Retry-After`: seconds or a date. */
-function retryAfter(value: string | null): number | undefined {
-  if (value === null) return undefined;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - Date.now();
-  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
 }

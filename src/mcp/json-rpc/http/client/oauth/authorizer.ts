@@ -6,7 +6,8 @@ import type { Authorizer } from '../http-exchange.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
 import { clientFor, clientName } from './oauth-client.ts';
 import { discoverServer } from './discovery.ts';
-import { Documents, type OAuthFetch, OAuthRefusal } from './documents.ts';
+import type { Fetch } from '../../../../../http/light-fetch.ts';
+import { Documents, OAuthRefusal } from './documents.ts';
 import {
   type RealmClient,
   keptToken,

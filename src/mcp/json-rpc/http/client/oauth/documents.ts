@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../../../../errors.ts';
 import { isObject, type JsonObject } from '../../../../../json.ts';
+import type { Fetch } from '../../../../../http/light-fetch.ts';
 import { addressesOf, isPrivateAddress } from '../../../../../http/public-address.ts';
 import { readText } from '../../message-body.ts';
 
@@ -7,8 +8,6 @@ import { readText } from '../../message-body.ts';
 const MAX_BYTES = 256 * 1024;
 const TIMEOUT_MS = 30_000;
 const MAX_REDIRECTS = 5;
-
-export type OAuthFetch = typeof globalThis.fetch;
 
 /**
  * The HTTP requests of a login, each with a timeout. A POST follows no redirect. A GET follows a
