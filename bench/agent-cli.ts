@@ -16,7 +16,7 @@ const ROUNDS = 15;
 const LIMITS = { start: 0.6, memory: 0.35 };
 /** Figures of the official CLI from an earlier run, used where it is not installed. */
 const REMEMBERED = { ms: 270, mb: 241 };
-/** An address without a listener: no request of this benchmark needs a model. */
+/** An address without a server: the benchmark sends no request that needs a model. */
 const NO_MODEL = 'http://127.0.0.1:1';
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
@@ -45,7 +45,7 @@ async function answered(child: ProcessTransport): Promise<void> {
   throw new Error(`the CLI ended (code ${code}) without a response: ${stderr}`);
 }
 
-/** Returns 0 on systems without /proc. */
+/** The resident memory of a process; 0 without /proc. */
 function residentMb(pid: number | undefined): number {
   const file = `/proc/${pid}/status`;
   const status = existsSync(file) ? readFileSync(file, 'utf8') : '';

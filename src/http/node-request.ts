@@ -176,8 +176,8 @@ async function* readChunks(incoming: IncomingMessage): AsyncGenerator<Buffer, vo
 
 /** Whether the client disconnected before it had sent the request completely. */
 export function isCutOff(request: Request): boolean {
-  const node = light(request);
-  return node !== undefined && node.leaving.aborted && !node.incoming.complete;
+  const node = asNodeRequest(request);
+  return node !== undefined && node.disconnect.aborted && !node.incoming.complete;
 }
 
 /** Returns a body that was read before. Express and similar frameworks keep it, usually parsed. */

@@ -289,7 +289,7 @@ test.each<[string, JsonObject, string]>([
     'permissions.defaultMode of --settings',
   ],
   ['passEnv of managedSettings', { managedSettings: { passEnv: ['A'] } }, 'passEnv of --managed'],
-  ['a deny rule for no tool', { disallowedTools: ['bash(rm *)'] }, 'the rule bash(rm *) has no'],
+  ['a deny rule for no tool', { disallowedTools: ['bash(rm *)'] }, 'has no effect: unknown tool'],
 ])('is announced: %s', async (_, options, words) => {
   await using ws = await Workspace.open();
   const result = await run(ws, options);

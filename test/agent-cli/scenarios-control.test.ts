@@ -285,7 +285,7 @@ scenarios('hooks', (sdk) => {
     );
     expect(toolResults(run)[0]).toMatchObject({
       is_error: true,
-      content: expect.stringContaining('did not answer'),
+      content: expect.stringContaining('timed out'),
     });
   });
 

@@ -1,5 +1,12 @@
 import { DuolaneError } from '../../errors.ts';
-import { asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
+import {
+  asObject,
+  asString,
+  asStrings,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
@@ -35,8 +42,7 @@ type Handler = (
 
 const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
   ok: true,
-  ...(response !== undefined && { response }),
-  ...(envelope && { envelope }),
+  ...omitUndefined({ response, envelope }),
 });
 const no = (error: string, errorCode?: string): ControlResponse => ({
   ok: false,

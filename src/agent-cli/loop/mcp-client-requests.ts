@@ -1,6 +1,13 @@
 import { pathToFileURL } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
-import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import {
+  asArray,
+  asObject,
+  asString,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import type { Block, ChatMessage } from '../models/types.ts';
@@ -44,9 +51,11 @@ export async function elicitFromHost(
     mcp_server_name: server,
     message: asString(params['message']),
     mode: asString(params['mode'], 'form'),
-    ...(params['requestedSchema'] !== undefined && { requested_schema: params['requestedSchema'] }),
-    ...(params['url'] !== undefined && { url: params['url'] }),
-    ...(params['elicitationId'] !== undefined && { elicitation_id: params['elicitationId'] }),
+    ...omitUndefined({
+      requested_schema: params['requestedSchema'],
+      url: params['url'],
+      elicitation_id: params['elicitationId'],
+    }),
   };
   const answer = asObject(await lane.request(request, { signal }));
   const { action, content } = answer;

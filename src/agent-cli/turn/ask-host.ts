@@ -1,6 +1,14 @@
 import { resolve } from 'node:path';
 import { errorMessage } from '../../errors.ts';
-import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
+import {
+  asArray,
+  asObject,
+  asString,
+  asStrings,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 import { isPermissionMode } from '../command-line/flags.ts';
 import { realPath } from '../permissions/path-rules.ts';
 import { applyUpdate, type Decision, type PolicyUpdate } from '../permissions/permission-policy.ts';
@@ -37,13 +45,13 @@ export async function askHost(
     tool_name: spec.name,
     ...(server && { mcp_server: { name: server.name, source: server.source } }),
     display_name: server?.title ?? spec.name,
-    ...(facts.summary !== undefined && { description: facts.summary }),
     input,
     permission_suggestions: suggestions(spec.name, facts),
-    ...(facts.outside !== undefined && { blocked_path: facts.outside }),
-    ...(decision.message !== undefined && {
+    ...omitUndefined({
+      description: facts.summary,
+      blocked_path: facts.outside,
       decision_reason: decision.message,
-      decision_reason_type: decision.reason,
+      decision_reason_type: decision.message === undefined ? undefined : decision.reason,
     }),
     tool_use_id: id,
   };

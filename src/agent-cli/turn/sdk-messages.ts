@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { MessageBuilder } from './message-builder.ts';
 import type { Block } from '../models/types.ts';
 import type { CliSession } from '../session/cli-session.ts';
@@ -156,9 +156,11 @@ export function resultMessage(
     queued_turn_count: session.parts.queue.size,
     result_index: totals.results,
     ...uuidsOf(turn),
-    ...(turn.requestMs !== undefined && { time_to_request_ms: turn.requestMs }),
-    // The time to the first token since the start of the turn, and since the model call.
-    ...(turn.firstTokenMs !== undefined && { ttft_ms: turn.firstTokenMs }),
-    ...(turn.firstTokenOfCallMs !== undefined && { ttft_model_ms: turn.firstTokenOfCallMs }),
+    ...omitUndefined({
+      time_to_request_ms: turn.requestMs,
+      // The time to the first token since the start of the turn, and since the model call.
+      ttft_ms: turn.firstTokenMs,
+      ttft_model_ms: turn.firstTokenOfCallMs,
+    }),
   };
 }

@@ -16,12 +16,12 @@ const MAX_REDIRECTS = 5;
  * this machine to read from its network.
  */
 export class Documents {
-  readonly #fetch: OAuthFetch;
+  readonly #fetch: Fetch;
   readonly #signal: AbortSignal;
   readonly #server: URL;
   #allowsPrivate: Promise<boolean> | undefined;
 
-  constructor(fetch: OAuthFetch, signal: AbortSignal, server: URL) {
+  constructor(fetch: Fetch, signal: AbortSignal, server: URL) {
     this.#fetch = fetch;
     this.#signal = signal;
     this.#server = server;
