@@ -42,7 +42,8 @@ verifies('S5', 'the module map names entry, session, router, parser and transpor
     'message parser',
     'transport',
   ]);
-  // The session imports every layer below it except the transport, which it gets as an argument.
+  // The session loads neither the entry above it nor the bridge and the transport, which it is
+  // given.
   const loaded = loadedBy('src/host/session/agent-session.ts');
   expect(LAYERS.filter(({ file }) => !loaded.has(file)).map(({ layer }) => layer)).toEqual([
     'entry',
