@@ -174,7 +174,10 @@ const fast = await compare(
 );
 rows.push({ name: 'durable deltas, 64 streams', ...fast, unit: 'deltas/s', least: 12_000 });
 
-/** Spreads the starts of the streams. Starts and ends are measured with the short tasks. */
+/**
+ * Measures the event-loop delay. The starts are spread, because short tasks measure starts and
+ * ends.
+ */
 async function loopDelay(server: Server): Promise<number> {
   const talking = Array.from({ length: 64 }, async (_, index) => {
     await sleep(index * 5);

@@ -5,21 +5,21 @@ import { checkExample, runExample } from '../../test/support/adapter-example.ts'
 import { peer } from '../../test/peers.ts';
 import { suite, verifies } from '../../test/verifies.ts';
 
-test('the agent CLI, served, tells the weather', () => checkExample('cli'), 60_000);
+test('the agent CLI, served, answers with the weather', () => checkExample('cli'), 60_000);
 
 for (const name of ['ai-sdk', 'langgraph', 'anthropic']) {
   const { reason } = await peer(name);
   suite(`the example ${name}`, reason, () => {
-    test(`${name}, served, tells the weather`, () => checkExample(name), 60_000);
+    test(`${name}, served, answers with the weather`, () => checkExample(name), 60_000);
   });
 }
 
 verifies(
   'S144',
-  'the example takes port 8003 unless it is told otherwise',
+  'the example uses port 8003 unless another port is given',
   async () => {
     const other = createServer();
-    // Whoever has the port, we or somebody else: the example must find it taken.
+    // The port is taken, by this test or by another process: the example must report it.
     await new Promise((resolve) =>
       other.once('error', resolve).listen(8003, '127.0.0.1', () => resolve(undefined)),
     );
@@ -35,7 +35,7 @@ const { reason } = await peer('anthropic');
 suite('anthropic', reason, () => {
   verifies(
     'S154',
-    'the example asks claude-sonnet-4-6 for at most 1024 tokens with one user message',
+    'the example calls claude-sonnet-4-6 with at most 1024 tokens and one user message',
     async () => {
       await using model = await startModelServer([{ text: 'Fine.' }]);
       const { output } = await runExample('anthropic', { PORT: '0', MODEL_URL: model.url });

@@ -1,4 +1,4 @@
-// The frameworks are installed beside an app that uses them, not beside Duolane: here without types.
+// An app that uses a framework installs it. Duolane does not, so the modules have no types here.
 declare module '@ai-sdk/openai-compatible';
 declare module '@anthropic-ai/sdk';
 declare module '@google/adk';

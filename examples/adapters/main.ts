@@ -1,4 +1,5 @@
-// node dist/examples/adapters/main.js <framework>: serves its agent over A2A, asks it, prints what comes.
+// node dist/examples/adapters/main.js <framework>: serves its agent over A2A, sends a question and
+// prints the text.
 import { register } from 'node:module';
 import { connectA2A } from 'duolane/a2a';
 import { type AgentModule, toA2A } from 'duolane/serve';
@@ -34,7 +35,7 @@ for await (const event of client.stream('What is the weather in Paris?')) {
   if (state !== undefined && words !== '') console.log(`${state}: ${words}`);
 }
 
-/** In your own app a framework stands in node_modules; here it is a pinned peer of the tests. */
+/** Loads a framework. In your app it is in node_modules; here it is a pinned peer of the tests. */
 async function findFrameworkIn(peer: string): Promise<void> {
   const root = new URL('../../../', import.meta.url);
   const { ensurePeer } = (await import(new URL('scripts/peers.mjs', root).href)) as {

@@ -2,11 +2,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-/** What the model does, whoever asks: it looks at the weather once, then tells it. */
+/** The script of the model for every framework: it calls the weather tool once, then answers. */
 const ARGS = { city: 'Paris' };
 const ANSWER = ['In Paris ', 'it is 21 °C ', 'and clear.'];
 
-/** Each API in its own words: the events of a call of the tool `name`, and of the answer. */
+/** The events of a call of the tool `name`, and of the answer, in the format of each API. */
 const APIS = {
   '/chat/completions': {
     called: '"role":"tool"',
@@ -81,7 +81,7 @@ const candidate = (part: object, finishReason?: string): object => ({
   ],
 });
 
-/** A model without a network: three APIs, one thought. */
+/** A scripted model on loopback that speaks three APIs. */
 export async function startModel(): Promise<AsyncDisposable & { readonly url: string }> {
   const server = createServer((request, response) => {
     void text(request).then((body) => {

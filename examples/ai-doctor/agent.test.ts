@@ -11,7 +11,7 @@ import { suite, verifies } from '../../test/verifies.ts';
 import { PatientBriefing } from './patient-briefing.ts';
 import { sampleNames, sampleText } from './samples.ts';
 
-// Served over A2A, with the real agent CLI behind it, called by nothing but fetch.
+// Served over A2A with the real agent CLI, called with fetch alone.
 
 const sdk = await peer('a2a-sdk');
 
@@ -25,7 +25,7 @@ let served: Served;
 let module: AgentModule;
 
 beforeAll(async () => {
-  process.env['CLAUDE_CONFIG_DIR'] = home; // sessions of the CLI go here, not to whoever runs the tests
+  process.env['CLAUDE_CONFIG_DIR'] = home; // sessions of the CLI go here, not into the home of the user
   module = await import('./agent.ts');
   served = await serve({ 'ai-doctor': module }, { log: memoryLog(), page: false });
 }, 60_000);
@@ -58,7 +58,7 @@ const briefingIn = (events: readonly Seen[]): unknown => {
 describe('over A2A', () => {
   verifies(
     'S165',
-    'a record becomes words, searches as status, and the briefing as an artifact',
+    'a record becomes text, searches as status, and the briefing as an artifact',
     async () => {
       const events = await all(caller().say(await sampleText()));
       expect(shape(events).at(0)).toBe('task');
@@ -74,7 +74,7 @@ describe('over A2A', () => {
     60_000,
   );
 
-  test('a record may come as data with words beside it, and a stream that was left goes on where it was left', async () => {
+  test('a record may be data with text beside it, and a disconnected stream resumes at its event', async () => {
     const data: unknown = JSON.parse(await sampleText('gout-kidney'));
     const parts = [{ text: 'Please brief me on this patient:' }, { data }];
     const stream = caller().stream('SendStreamingMessage', {
@@ -83,14 +83,14 @@ describe('over A2A', () => {
     const seen: Seen[] = [];
     for await (const event of stream) {
       seen.push(event);
-      if (seen.length === 3) break; // the client goes away; the run does not
+      if (seen.length === 3) break; // the client disconnects; the run continues
     }
     const rest = await all(caller().subscribe(taskIdOf(seen), seen.at(-1)?.id));
     expect(wordOf(rest.at(-1) as Seen)).toBe('completed');
     expect(briefingIn([...seen, ...rest])).toMatchObject({ citations: expect.any(Array) });
   }, 60_000);
 
-  test('a second record in the same conversation is briefed on, and not the first again', async () => {
+  test('a second record in the same conversation gets its own briefing', async () => {
     const base = { age: 60, sex: 'female', conditions: [], labs: [], allergies: [] };
     const send = (drugs: readonly string[], contextId?: string): Promise<Seen[]> => {
       const data = { ...base, medications: drugs.map((name) => ({ name })) };
@@ -108,7 +108,7 @@ describe('over A2A', () => {
   }, 60_000);
 
   test.each([
-    ['{"age": 50', 'is no JSON'],
+    ['{"age": 50', 'is not JSON'],
     [
       '{"age": 50, "sex": "female", "conditions": [], "medications": [], "labs": [{"name": "potassium", "value": 45}], "allergies": []}',
       'potassium 45 is impossible',
@@ -119,7 +119,7 @@ describe('over A2A', () => {
     expect(JSON.stringify(events.at(-1))).toContain(reason);
   });
 
-  test('a cancel ends the run as canceled, and no briefing is given', async () => {
+  test('a cancel ends the run as canceled, without a briefing', async () => {
     const stream = caller().say(await sampleText());
     const seen: Seen[] = [];
     for await (const event of stream) {
@@ -132,7 +132,7 @@ describe('over A2A', () => {
 });
 
 suite('a2a-sdk', sdk.reason, () => {
-  test('the official client reads it all, to the briefing and the end', async () => {
+  test('the official client reads all events, with the briefing and the end', async () => {
     const { ClientFactory } = (await sdk.import('@a2a-js/sdk/client')) as {
       ClientFactory: new () => { createFromUrl(url: string): Promise<Client> };
     };
@@ -149,7 +149,7 @@ suite('a2a-sdk', sdk.reason, () => {
   }, 60_000);
 });
 
-test('the card says what it does, and the form has every sample patient', async () => {
+test('the card describes the agent, and the form has every sample patient', async () => {
   const response = await fetch(`${served.url}/a2a/ai-doctor/.well-known/agent-card.json`);
   expect(await response.json()).toMatchObject({
     name: 'AI Doctor',

@@ -16,9 +16,9 @@ const guidelines = await openGuidelines();
 const inner = cli(sessionOptions(guidelines));
 
 /**
- * The AI Doctor as an agent: says what it searches for, streams what the model says, and gives the
- * checked briefing as the artifact `briefing`. A record that is none is `rejected` before anything
- * starts; a briefing that cites what was not found fails the run.
+ * The AI Doctor as an agent: reports each search as status, streams the text of the model, and
+ * returns the validated briefing as the artifact `briefing`. An invalid record is `rejected` before
+ * the run starts; a briefing with a citation that no search returned fails the run.
  */
 async function* briefing(
   turn: Turn,
@@ -80,10 +80,10 @@ const finished = (outcome: 'failed' | 'rejected', error: DuolaneError): AgentEve
   error: error.toJSON(),
 });
 
-/** Why the turn cannot be served, in words; nothing for one that only brings answers. */
+/** Why the turn is rejected; undefined for a valid one, and for one that has only answers. */
 function problemWith({ parts }: Turn): string | undefined {
   if (parts.length === 0) return undefined;
-  // Data may have words beside it.
+  // A message with data may also have text.
   const given = parts.find((part) => 'data' in part) ?? parts.find((part) => 'text' in part);
   if (!given) return 'send a patient record as JSON, as text or as data';
   try {

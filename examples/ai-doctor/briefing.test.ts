@@ -56,7 +56,7 @@ const lost = new DuolaneError('peer_exited', 'the CLI is gone');
 
 verifies(
   ['S110', 'S113'],
-  'with a result, a lost CLI is only a warning, bare or in a group',
+  'with a result, a connection error is only a warning, alone or in an AggregateError',
   async () => {
     for (const failure of [lost, new AggregateError([new Error('else'), lost])]) {
       const warnings: string[] = [];
@@ -71,7 +71,7 @@ verifies(
 
 verifies(
   ['S111', 'S113', 'S221'],
-  'without a result, a lost CLI is CLI_CONNECTION_ERROR',
+  'without a result, a connection error is CLI_CONNECTION_ERROR',
   async () => {
     for (const failure of [lost, new AggregateError([lost])]) {
       const error = await failureOf(readBriefing(run([searched], failure)));
@@ -84,19 +84,23 @@ verifies(
   },
 );
 
-verifies(['S112'], 'every other error passes unchanged, result or not', async () => {
-  for (const failure of [
-    new TypeError('mine'),
-    new AggregateError([new Error('mine too')]),
-    new DuolaneError('canceled', 'stop'),
-  ])
-    for (const messages of [[searched], [searched, resultOf(good)]])
-      expect(await failureOf(readBriefing(run(messages, failure)))).toBe(failure);
-});
+verifies(
+  ['S112'],
+  'every other error is rethrown unchanged, with or without a result',
+  async () => {
+    for (const failure of [
+      new TypeError('mine'),
+      new AggregateError([new Error('mine too')]),
+      new DuolaneError('canceled', 'stop'),
+    ])
+      for (const messages of [[searched], [searched, resultOf(good)]])
+        expect(await failureOf(readBriefing(run(messages, failure)))).toBe(failure);
+  },
+);
 
 verifies(
   ['S218', 'S220', 'S221'],
-  'an output that is missing, malformed or cites what was not found has its code',
+  'an output that is missing, invalid or has an unknown citation has its code',
   async () => {
     const codeOf = async (
       output: unknown,
@@ -133,7 +137,7 @@ verifies(
   },
 );
 
-test('an error result is AGENT_ERROR with its words, though the process fails after it', async () => {
+test('an error result is AGENT_ERROR with its text, although the process fails after it', async () => {
   const failed = resultOf(undefined, {
     subtype: 'error_max_turns',
     is_error: true,
@@ -148,7 +152,7 @@ test('an error result is AGENT_ERROR with its words, though the process fails af
   });
 });
 
-test('a wrong record starts no process at all', async () => {
+test('an invalid record starts no process', async () => {
   await using guidelines = await openGuidelines({ embedder: hashedEmbedder });
   const session = {
     transport: () => {
@@ -159,7 +163,7 @@ test('a wrong record starts no process at all', async () => {
   expect(error).toMatchObject({ code: 'INVALID_RECORD' });
 });
 
-test('the model is the one that was set up, or the planner', () => {
+test('the model is the configured one, or the planner', () => {
   expect(modelName({})).toMatch(/^module:.*model\.[jt]s$/);
   expect(modelName({ DUOLANE_MODEL: 'script:x.json', ANTHROPIC_API_KEY: 'k' })).toBe(
     'script:x.json',

@@ -9,17 +9,17 @@ import { parseSources, type Source, wordsOf } from './sources.ts';
 
 export interface BriefingOptions {
   readonly guidelines: Guidelines | Promise<Guidelines>;
-  /** Everything the agent says, as it comes. */
+  /** Gets every message of the agent. */
   readonly onMessage?: (message: SDKMessage) => void;
   readonly onWarning?: (message: string) => void;
-  /** More for the session, such as `abortController`, `onFrame` or another CLI. */
+  /** Further options of the session, such as `abortController`, `onFrame` or another CLI. */
   readonly session?: Options;
 }
 
 /**
- * A briefing for a patient: record in as a streamed prompt, searches of the agent through the
- * in-process server, checked briefing out. Throws `BriefingGenerationError` with a code; an error
- * of another kind passes unchanged.
+ * Returns the validated briefing for a patient. The record is a streamed prompt, and the agent
+ * searches through the in-process server. Throws `BriefingGenerationError` with a code; any other
+ * error is rethrown unchanged.
  */
 export async function generateBriefing(
   input: unknown,
@@ -33,12 +33,15 @@ export async function generateBriefing(
   return readBriefing(run, { ...(onMessage && { onMessage }), ...(onWarning && { onWarning }) });
 }
 
-/** One message and then the end: the session keeps stdin open for the tools until the run is over. */
+/** Yields one message and ends; the session keeps stdin open for the tools until the run ends. */
 export async function* asPrompt(record: PatientRecord): AsyncGenerator<UserInput, void> {
   yield { type: 'user', message: { role: 'user', content: JSON.stringify(record, null, 2) } };
 }
 
-/** What the messages of a run come to. Separate, so that every order of ends can be tried without a process. */
+/**
+ * Evaluates the messages of a run. Separate, so that tests can try every order of ends without a
+ * process.
+ */
 export async function readBriefing(
   messages: AsyncIterable<SDKMessage>,
   { onMessage, onWarning }: Pick<BriefingOptions, 'onMessage' | 'onWarning'> = {},
@@ -52,7 +55,8 @@ export async function readBriefing(
       onMessage?.(message);
     }
   } catch (error) {
-    // After a result, the noise of a closing pipe changes nothing; an error result says more itself.
+    // After a result, an error of the closing pipe changes nothing; an error result is more
+    // specific.
     if (!isConnectionError(error) && !result?.is_error) throw error;
     if (!result)
       throw new BriefingGenerationError(
@@ -77,7 +81,7 @@ export async function readBriefing(
 
 const LOST = new Set(['peer_exited', 'response_lost', 'closed', 'network']);
 
-/** A lost CLI, bare or in a group: which of the two it is depends on timing. */
+/** A connection error, alone or in an AggregateError, which depends on timing. */
 const isConnectionError = (error: unknown): boolean =>
   error instanceof AggregateError
     ? error.errors.some(isConnectionError)

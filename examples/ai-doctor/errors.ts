@@ -1,11 +1,11 @@
-/** Why there is no briefing. Closed: a caller may switch over it. */
+/** Why a briefing failed. The list is closed, so that a caller may switch over it. */
 export type BriefingErrorCode =
-  | 'INVALID_RECORD' // what was sent in
-  | 'CLI_CONNECTION_ERROR' // the agent CLI went away before it had a result
+  | 'INVALID_RECORD' // the record of the caller
+  | 'CLI_CONNECTION_ERROR' // the agent CLI exited before its result
   | 'AGENT_ERROR' // the run ended with an error result, such as too many turns
-  | 'NO_STRUCTURED_OUTPUT' // the run ended well, but without a briefing
-  | 'INVALID_OUTPUT' // there is one, in the wrong form
-  | 'UNRESOLVED_CITATION'; // it cites what no search returned
+  | 'NO_STRUCTURED_OUTPUT' // the run succeeded, but without a briefing
+  | 'INVALID_OUTPUT' // the briefing is not valid for the schema
+  | 'UNRESOLVED_CITATION'; // the briefing cites a source that no search returned
 
 export class BriefingGenerationError extends Error {
   override readonly name = 'BriefingGenerationError';

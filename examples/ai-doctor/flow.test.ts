@@ -17,7 +17,7 @@ import { sampleText } from './samples.ts';
 import { briefingServer } from './search.ts';
 import { parseSources, wordsOf } from './sources.ts';
 
-// Through the real agent CLI in a process of its own, with the planner as its model.
+// With the real agent CLI in a separate process, and the planner as its model.
 
 const home = mkdtempSync(join(tmpdir(), 'ai-doctor-'));
 const env = { HOME: home, PATH: process.env['PATH'] };
@@ -78,7 +78,7 @@ async function record(name: string, session: object = {}): Promise<Recorded> {
   return { briefing, frames, messages, launch: launched, closedAfter, exitCode: code };
 }
 
-/** The frames' places at which a test holds. */
+/** The indexes of the frames that match. */
 const places = (frames: readonly Frame[], wanted: (frame: Frame) => boolean): readonly number[] =>
   frames.flatMap((frame, at) => (wanted(frame) ? [at] : []));
 
@@ -93,7 +93,7 @@ describe('a run through the agent CLI', () => {
 
   verifies(
     ['S212', 'S216', 'S217', 'S219', 'S222'],
-    'takes the fourteen steps in their order inside one query',
+    'performs the fourteen steps in order inside one query',
     async () => {
       const { frames, launch, closedAfter, briefing, exitCode } = run;
       // 1, 2: the record is given as a stream, to a CLI that reads one.
@@ -163,7 +163,7 @@ describe('a run through the agent CLI', () => {
       expect(written.at(-1)).toBeGreaterThan(calls.at(-1) ?? Infinity);
       expect(written.at(-1)).toBeLessThan(results[0] ?? -1);
       expect(frames[results[0] ?? -1]?.data['structured_output']).toEqual(briefing);
-      // 12: only then stdin closes; 13: the app has validated it; 14: the CLI leaves by itself.
+      // 12: only then stdin closes; 13: the app has validated it; 14: the CLI exits.
       expect(closedAfter).toBeGreaterThan(results[0] ?? Infinity);
       expect(exitCode).toBe(0);
     },
@@ -171,7 +171,7 @@ describe('a run through the agent CLI', () => {
 
   verifies(
     ['S218'],
-    'gives a briefing whose citations were all returned, and flags metformin at eGFR 45',
+    'returns a briefing whose citations were all found, and flags metformin at eGFR 45',
     () => {
       const { briefing, messages } = run;
       const returned = new Set(
@@ -193,7 +193,7 @@ describe('a run through the agent CLI', () => {
 });
 
 test.each(['pregnancy-ace-inhibitor', 'unknown-medicine'])(
-  '%s: a briefing comes through the process too',
+  '%s: the process returns a briefing too',
   async (name) => {
     const { briefing, exitCode } = await record(name);
     expect(briefing.citations.length).toBeGreaterThan(0);
@@ -207,7 +207,7 @@ test.each(['pregnancy-ace-inhibitor', 'unknown-medicine'])(
 
 verifies(
   'S215',
-  'a model that never comes to an end is stopped after four turns',
+  'a model that never ends is stopped after four turns',
   async () => {
     const script = join(home, 'endless.json');
     const answer = { repeat: true, tools: [{ name: SEARCH_TOOL_FULL, input: { query: 'x' } }] };
@@ -228,7 +228,7 @@ verifies(
   60_000,
 );
 
-test('a CLI that dies before its result is CLI_CONNECTION_ERROR', async () => {
+test('a CLI that exits before its result is CLI_CONNECTION_ERROR', async () => {
   const run = generateBriefing(await sampleText(), {
     guidelines,
     session: { env, executableArgs: ['-e', 'process.exit(3)'] },
@@ -238,7 +238,7 @@ test('a CLI that dies before its result is CLI_CONNECTION_ERROR', async () => {
 
 verifies(
   ['S213', 'S214'],
-  'the tool embeds the query, searches vectors and words, and answers in XML',
+  'the tool embeds the query, searches vectors and words, and returns XML',
   async () => {
     const embedded: string[] = [];
     await using watched = await openGuidelines({

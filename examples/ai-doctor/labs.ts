@@ -1,11 +1,11 @@
-/** What we know of a measured value: how it may be written, what can be true, what is usual. */
+/** A measured value: its names and units, its possible range and its normal range. */
 export interface Analyte {
   readonly name: string;
   readonly aliases: readonly string[];
   readonly units: readonly string[];
-  /** Outside of this it is a slip of the pen, not a patient. */
+  /** A value outside of this range is a typing error. */
   readonly possible: readonly [number, number];
-  /** Outside of this it is worth a word. */
+  /** A value outside of this range is reported. */
   readonly usual: readonly [number, number];
 }
 

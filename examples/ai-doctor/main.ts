@@ -36,7 +36,7 @@ async function recordText(name: string | undefined): Promise<string> {
   if (names.includes(name)) return sampleText(name);
   throw new BriefingGenerationError(
     'INVALID_RECORD',
-    `there is no file ${name}, and no sample of that name (samples: ${names.join(', ')})`,
+    `file or sample "${name}" not found; samples: ${names.join(', ')}`,
   );
 }
 
@@ -53,7 +53,7 @@ async function readText(file: string): Promise<string> {
   }
 }
 
-/** Searches as they happen, and the text as it grows. */
+/** Prints searches and text while they arrive. */
 function show(message: SDKMessage): void {
   if (message.type === 'assistant') {
     for (const block of message.message.content)

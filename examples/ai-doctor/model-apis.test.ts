@@ -11,7 +11,7 @@ import { hashedEmbedder } from './retrieval/hashed.ts';
 import { sampleText } from './samples.ts';
 import { modelName } from './session.ts';
 
-// The same agent with a language model behind either API, played by a server on loopback.
+// The same agent with a scripted language model on loopback, over both APIs.
 
 const home = mkdtempSync(join(tmpdir(), 'ai-doctor-'));
 let guidelines: Guidelines;
@@ -68,7 +68,7 @@ const APIS: Readonly<Record<string, (url: string) => Readonly<Record<string, str
 };
 
 test.each(Object.entries(APIS))(
-  '%s: record, tool and schema go out, a briefing comes back',
+  '%s: sends record, tool and schema, and gets a briefing',
   async (api, env) => {
     await using model = await startModel('dm-metformin-renal');
     expect(await generate(env(model.url))).toEqual(citing('dm-metformin-renal'));
@@ -82,7 +82,7 @@ test.each(Object.entries(APIS))(
   60_000,
 );
 
-test('a model that invents a source gets no briefing through', async () => {
+test('a briefing with an invented source is rejected', async () => {
   await using model = await startModel('made-up');
   const run = generate(APIS['openai']?.(model.url) ?? {});
   await expect(run).rejects.toMatchObject({

@@ -1,5 +1,5 @@
-// The offline model, for `duolane-agent --model module:…/model.js`. It is no language model: it reads
-// the record, plans searches by rule and quotes what they returned.
+// The offline model, for `duolane-agent --model module:…/model.js`. It is not a language
+// model: it reads the record, plans searches by rules and quotes their results.
 import { compose } from './planner/compose.ts';
 import { factsOf } from './planner/facts.ts';
 import { planSearches } from './planner/plan.ts';
@@ -13,7 +13,7 @@ interface Message {
   readonly content: string | readonly { readonly type: string; readonly name?: unknown }[];
 }
 
-/** What we use of a model request. */
+/** The part of a model request that the planner uses. */
 export interface PlannerRequest {
   readonly messages: readonly Message[];
   readonly tools: readonly { readonly name: string }[];
@@ -26,7 +26,10 @@ export interface PlannerAnswer {
 
 const OUTPUT_TOOL = 'StructuredOutput';
 
-/** The next step for a conversation: more searches, or the briefing. Pure: equal conversations, equal answers. */
+/**
+ * The next step of a conversation: more searches, or the briefing. Equal conversations give equal
+ * steps.
+ */
 export default function plan({ messages, tools }: PlannerRequest): PlannerAnswer {
   const from = messages.findLastIndex(({ role, content }) => role === 'user' && isSaid(content));
   const record = recordIn(messages[from]);
@@ -61,11 +64,11 @@ function spoken({ summary, medicationSafety, citations, disclaimer }: PatientBri
   return `${summary}${foremost} (From ${citations.length} passages, by rules and without a language model. ${disclaimer})`;
 }
 
-/** Whether somebody says something, perhaps beside the results that the turn before had left. */
+/** Whether the content has text of the user, perhaps next to results of an interrupted turn. */
 const isSaid = (content: Message['content']): boolean =>
   typeof content === 'string' || content.some(({ type }) => type === 'text');
 
-/** The record in a message, which may have words around it; or what to say if there is none. */
+/** The record in a message, which may have text around it; without a record, the text to reply. */
 function recordIn({ content }: Partial<Message> = {}): PatientRecord | string {
   const text = wordsOf(
     typeof content === 'object' ? content.filter(({ type }) => type === 'text') : content,

@@ -31,7 +31,7 @@ export interface Screening {
   readonly citations: readonly string[];
 }
 
-/** What a clinician reads before the visit. Every statement of a guideline names its source. */
+/** A briefing for a clinician before a visit. Every statement of a guideline names its source. */
 export interface PatientBriefing {
   readonly summary: string;
   readonly findings: readonly Finding[];
@@ -89,8 +89,8 @@ export const PatientBriefing: z.ZodType<PatientBriefing> = z.strictObject({
 });
 
 /**
- * A briefing that may be shown: in the right form, and citing nothing but sources that a search of
- * this run returned. Throws `NO_STRUCTURED_OUTPUT`, `INVALID_OUTPUT` or `UNRESOLVED_CITATION`.
+ * Validates a briefing: it must match the schema and cite only sources that a search of this run
+ * returned. Throws `NO_STRUCTURED_OUTPUT`, `INVALID_OUTPUT` or `UNRESOLVED_CITATION`.
  */
 export function checkBriefing(output: unknown, returned: readonly Source[]): PatientBriefing {
   if (output === undefined || output === null)
@@ -102,7 +102,7 @@ export function checkBriefing(output: unknown, returned: readonly Source[]): Pat
   if (!parsed.success)
     throw new BriefingGenerationError(
       'INVALID_OUTPUT',
-      `the agent's output is no briefing: ${z.prettifyError(parsed.error)}`,
+      `the output of the agent is not a valid briefing: ${z.prettifyError(parsed.error)}`,
       { cause: parsed.error },
     );
   const { data } = parsed;

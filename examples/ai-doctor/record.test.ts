@@ -5,7 +5,7 @@ import { readRecord } from './record.ts';
 const base = { age: 50, sex: 'female', conditions: [], medications: [], labs: [], allergies: [] };
 
 test.each<readonly [string, unknown, RegExp]>([
-  ['broken JSON', '{"age": 50', /is no JSON/],
+  ['broken JSON', '{"age": 50', /is not JSON/],
   ['no object', '[]', /expected object/],
   ['an unknown field', { ...base, ssn: '1' }, /Unrecognized key: "ssn"/],
   ['a missing field', { age: 50 }, /sex: .*conditions: /],
@@ -16,17 +16,17 @@ test.each<readonly [string, unknown, RegExp]>([
   ],
   ['an impossible age', { ...base, age: 130 }, /age: /],
   [
-    'a unit that is not read',
+    'an unknown unit',
     { ...base, labs: [{ name: 'HbA1c', value: 53, unit: 'mmol/mol' }] },
     /HbA1c is read in %, not in mmol\/mol/,
   ],
   [
-    'pressures the wrong way round',
+    'swapped blood pressures',
     { ...base, vitals: { systolic: 70, diastolic: 120 } },
     /vitals\.systolic: systolic pressure must be above/,
   ],
   [
-    'two values of which nobody knows the latest',
+    'two values without a date',
     {
       ...base,
       labs: [
@@ -43,7 +43,7 @@ test.each<readonly [string, unknown, RegExp]>([
   expect(() => readRecord(input)).toThrow(BriefingGenerationError);
 });
 
-test('what is wrong is said in few words, however much it is', () => {
+test('the error message is short, even with many problems', () => {
   const fields = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, i]));
   const labs = Array.from({ length: 90 }, () => ({ name: 'K', value: 99 }));
   for (const input of [
@@ -61,7 +61,7 @@ test('what is wrong is said in few words, however much it is', () => {
   }
 });
 
-test('a record may be text or data, and may have values that nobody knows', () => {
+test('a record may be text or data, and may have unknown values', () => {
   const record = { ...base, labs: [{ name: 'serum amyloid A', value: 12 }] };
   expect(readRecord(JSON.stringify(record))).toEqual(readRecord(record));
 });

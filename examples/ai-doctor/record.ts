@@ -26,9 +26,9 @@ export interface Vitals {
   readonly heightCm?: number | undefined;
 }
 
-/** A patient as the briefing needs them: nothing that identifies a person. */
+/** The data of a patient that a briefing needs, without anything that identifies the person. */
 export interface PatientRecord {
-  /** What the record is called in a list, never the patient's name. */
+  /** The title of the record in a list, never the name of the patient. */
   readonly name?: string | undefined;
   readonly age: number;
   readonly sex: 'female' | 'male';
@@ -71,7 +71,7 @@ const LabSchema = z
       });
   });
 
-/** Two values of one kind need dates: which of them counts must not be a guess. */
+/** Two values of one kind need dates, because the latest one counts. */
 function refuseUndated(labs: readonly Lab[], ctx: z.RefinementCtx): void {
   labs.forEach(({ name, value, date }, at) => {
     const known = analyteOf(name)?.name;
@@ -104,7 +104,7 @@ const VitalsSchema = z
     { path: ['systolic'], message: 'systolic pressure must be above the diastolic one' },
   );
 
-/** Strict: an unknown field is a mistake that somebody should hear about. */
+/** Strict: an unknown field is an error, because the briefing would ignore it. */
 export const PatientRecord: z.ZodType<PatientRecord> = z
   .strictObject({
     name: words.optional().describe('A label for lists, not the name of a person'),
@@ -132,11 +132,11 @@ export const PatientRecord: z.ZodType<PatientRecord> = z
     message: 'a male patient cannot be pregnant',
   });
 
-/** Far more than any record needs. */
+/** A limit far above the size of real records. */
 const MAX_CHARS = 200_000;
 const MAX_SAID = 1000;
 
-/** A record from JSON text or from data. Throws `INVALID_RECORD`, saying each thing that is wrong. */
+/** Parses a record from JSON text or data. Throws `INVALID_RECORD` with all problems. */
 export function readRecord(input: unknown): PatientRecord {
   const parsed = PatientRecord.safeParse(typeof input === 'string' ? parseJson(input) : input);
   if (parsed.success) return parsed.data;
@@ -161,7 +161,7 @@ function parseJson(text: string): unknown {
     return JSON.parse(text);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new BriefingGenerationError('INVALID_RECORD', `the patient record is no JSON: ${why}`, {
+    throw new BriefingGenerationError('INVALID_RECORD', `the patient record is not JSON: ${why}`, {
       cause,
     });
   }

@@ -4,7 +4,7 @@ import { type PatientRecord, readRecord } from './record.ts';
 const FOLDER = new URL('./patients/', import.meta.url);
 const FIRST = 'diabetes-hypertension';
 
-/** The names of the patients that come with the example, the one of the README first. */
+/** The names of the sample patients, the one of the README first. */
 export async function sampleNames(): Promise<readonly string[]> {
   const files = await readdir(FOLDER);
   const names = files

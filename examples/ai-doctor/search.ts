@@ -6,7 +6,10 @@ import { formatSources } from './sources.ts';
 
 const RESULTS = 6;
 
-/** The in-process server `briefing`: its one tool embeds the query, searches and gives the passages as XML. */
+/**
+ * The in-process server `briefing`: its tool embeds the query, searches and returns passages as
+ * XML.
+ */
 export function briefingServer(
   guidelines: Guidelines | Promise<Guidelines>,
 ): McpSdkServerConfigWithInstance {

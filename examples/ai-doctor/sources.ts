@@ -1,4 +1,4 @@
-/** What a search returned, as a model sees it. */
+/** A result of a search in the form that the model gets. */
 export interface Source {
   readonly id: string;
   readonly title: string;
@@ -13,10 +13,10 @@ const escapeXml = (text: string): string =>
 
 const unescapeXml = (text: string): string =>
   Object.entries(ESCAPES)
-    .toReversed() // the ampersand last, or `&amp;lt;` would be undone twice
+    .toReversed() // the ampersand last; otherwise `&amp;lt;` would be decoded twice
     .reduce((all, [character, escape]) => all.replaceAll(escape, character), text);
 
-/** XML chunks: `<source id="…" title="…" section="…">text</source>`, one a line. */
+/** XML chunks: `<source id="…" title="…" section="…">text</source>`, one per line. */
 export const formatSources = (sources: readonly Source[]): string =>
   sources
     .map(
@@ -27,7 +27,7 @@ export const formatSources = (sources: readonly Source[]): string =>
 
 const SOURCE = /<source id="([^"]*)" title="([^"]*)" section="([^"]*)">([^<]*)<\/source>/g;
 
-/** The sources in a text, in order; anything around them is passed over. */
+/** The sources in a text, in order; other text is skipped. */
 export const parseSources = (xml: string): readonly Source[] =>
   Array.from(xml.matchAll(SOURCE), ([, id = '', title = '', section = '', text = '']) => ({
     id: unescapeXml(id),
@@ -36,7 +36,7 @@ export const parseSources = (xml: string): readonly Source[] =>
     text: unescapeXml(text),
   }));
 
-/** All the text in a tool's result or a message, however deep its blocks are. */
+/** All text in a tool result or a message, with nested blocks. */
 export function wordsOf(value: unknown): string {
   if (typeof value === 'string') return value;
   if (Array.isArray(value)) return value.map(wordsOf).join('\n');

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => served[Symbol.asyncDispose]());
 
-test('the chat example buys after a reload and an approval, and not after a refusal', async () => {
+test('the chat example buys after a reload and an approval, and does not buy after a rejection', async () => {
   const chat = new Chat(`${served.url}/ui/shopper`);
   await chat.send('tea');
   expect(chat.approvals).toHaveLength(1);

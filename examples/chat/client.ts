@@ -17,7 +17,7 @@ interface Message {
 
 type Chunk = { readonly type: string } & Readonly<Record<string, string>>;
 
-/** The shape of `useChat` in small: what it posts, what it reads, how it comes back. */
+/** A small `useChat`: it posts messages, reads the stream, and resumes after a reload. */
 export class Chat {
   readonly messages: Message[] = [];
   readonly id: string = crypto.randomUUID();
@@ -33,7 +33,7 @@ export class Chat {
     await this.#post();
   }
 
-  /** What waits for a decision in the last message. */
+  /** The approval requests of the last message that have no decision. */
   get approvals(): readonly string[] {
     const parts = this.messages.at(-1)?.parts ?? [];
     return parts.flatMap((part) =>
@@ -50,7 +50,7 @@ export class Chat {
     await this.#post();
   }
 
-  /** The last answer so far, again from its beginning; false if nothing runs or waits. */
+  /** Reads the last message again from its start; false if no run is active or waiting. */
   async resume(): Promise<boolean> {
     const response = await fetch(`${this.#api}/${this.id}/stream`);
     if (response.status === 204) return false;

@@ -11,7 +11,7 @@ await chat.send('tea');
 console.log(chat.text);
 assert.equal(chat.approvals.length, 1);
 
-// The page is reloaded while a person thinks: the message is there again, with its question.
+// The page is reloaded while the question is open: the message is restored, with its question.
 assert.equal(await chat.resume(), true);
 await chat.decide(chat.approvals[0] as string, true);
 console.log(chat.text);
@@ -21,4 +21,4 @@ await chat.send('a castle');
 await chat.decide(chat.approvals[0] as string, false);
 console.log(chat.text);
 assert.match(chat.text, /Then not\.$/);
-assert.equal(await chat.resume(), false); // it is over
+assert.equal(await chat.resume(), false); // the run has ended

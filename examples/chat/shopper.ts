@@ -1,6 +1,6 @@
 import type { Agent } from 'duolane/event';
 
-/** Buys what it is told to, if a person agrees. */
+/** Buys the requested item if a person approves. */
 export const shopper: Agent = async function* (turn, ctx) {
   const [part] = turn.parts;
   const what = part && 'text' in part ? part.text : 'nothing';

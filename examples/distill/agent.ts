@@ -8,9 +8,9 @@ import { dataPart } from '../support/parts.ts';
 import { sessionOptions, type SpecHolder, submitted } from './distill.ts';
 import { SAMPLES } from './samples.ts';
 
-/** Distils the transcript in the message, and gives the checked spec as the artifact `agent_spec`. */
+/** Distils the transcript in the message; the validated spec is the artifact `agent_spec`. */
 const agent: Agent = async function* (turn, ctx) {
-  const holder: SpecHolder = {}; // of this run alone: many may be on their way
+  const holder: SpecHolder = {}; // one per run, because runs are concurrent
   const calls: ToolUse[] = [];
   for await (const event of cli(sessionOptions(holder))(turn, ctx)) {
     if (event.type === 'tool.completed')
@@ -37,7 +37,7 @@ export default agent;
 export const options: ServeOptions = {
   card: {
     name: 'Distill',
-    description: 'Reads the transcript of an agent at work and gives the agent as a checked spec.',
+    description: 'Reads the transcript of an agent and returns the agent as a validated spec.',
     skills: [
       {
         id: 'distill',

@@ -50,7 +50,7 @@ verifies(
       server_name: 'distill',
       message: { jsonrpc: '2.0', method: 'tools/call', params: { name: SUBMIT_TOOL } },
     });
-    // Request in, executed, wrapped, response out; on the other lane the call and its result.
+    // Request in, executed, wrapped, response out; on the message lane the call and its result.
     expect(frames.flatMap((frame) => stepOf(frame, id))).toEqual([
       'message in: assistant calls',
       'control in: tools/call',
@@ -76,7 +76,7 @@ function stepOf({ lane, direction, data }: Frame, id: string): readonly string[]
   return [`${at} ${wrapped ? 'the result as JSON-RPC' : 'something else'}`];
 }
 
-describe('a model that does not do its part', () => {
+describe('a model that does not submit a valid spec', () => {
   const folder = mkdtempSync(join(tmpdir(), 'distill-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
 
@@ -90,35 +90,35 @@ describe('a model that does not do its part', () => {
   });
   const good = distillText(ORDERS) as DistillAgentSpec;
 
-  verifies('S225', 'never calls the tool, and the error says so', async () => {
+  verifies('S225', 'never calls the tool, and the error reports it', async () => {
     const model = scripted('silent', [{ text: 'I would rather not.' }]);
     await expect(distill(ORDERS, model)).rejects.toThrow(
       'submit_distill_spec was not called (called: none); the model said: I would rather not.',
     );
   });
 
-  verifies('S225', 'hands in the wrong type, and both it and we hear why', async () => {
+  verifies('S225', 'submits the wrong type; the model and the caller get the reason', async () => {
     const model = scripted('wrong', [submit({ ...good, tools: 'none' }), { text: 'Sorry.' }]);
     const failure = distill(ORDERS, model);
     await expect(failure).rejects.toMatchObject({ code: 'tool' });
     await expect(failure).rejects.toThrow(/submit_distill_spec failed: .*tools/);
   });
 
-  test('comes to no end, and the error says so', async () => {
+  test('does not finish, and the error reports it', async () => {
     const model = scripted('endless', [submit({}), submit({}), submit({})]);
     await expect(distill(ORDERS, { ...model, maxTurns: 2 })).rejects.toThrow(
       /the agent failed: .*turns/i,
     );
   });
 
-  test('hands in the wrong type first and then the right one', async () => {
+  test('submits the wrong type first and then the right one', async () => {
     const model = scripted('second', [submit({ ...good, name: 7 }), submit(good), { text: 'ok' }]);
     expect(await distill(ORDERS, model)).toEqual(good);
   });
 
   test.each([
-    ['nothing', undefined, 'left no spec'],
-    ['text', 'text', 'the spec is not usable: it '],
+    ['nothing', undefined, 'stored no spec'],
+    ['text', 'text', 'invalid spec: it '],
     [
       'a tool twice',
       { ...good, tools: [...good.tools, ...good.tools] },
@@ -130,12 +130,12 @@ describe('a model that does not do its part', () => {
       'examples.0.tools uses find_order, which is not among the tools',
     ],
     ['no example', { ...good, examples: [] }, 'examples needs at least one example'],
-  ])('leaves %s in the holder, which is refused', (_, spec, reason) => {
+  ])('rejects %s in the holder', (_, spec, reason) => {
     expect(() => readSpec({ spec })).toThrow(reason);
   });
 });
 
-test('the offline model keeps every line of an answer, and names of tools as they are', () => {
+test('the offline model keeps every line of an answer and the names of tools', () => {
   const spec = distillText(
     'Agent log\n\nUser: list the files,\nplease\nTool: list-files(dir="a")\nTool: fs.read\nAssistant: Here:\n- a.txt\n- b.txt\n',
   );
@@ -155,7 +155,7 @@ test('the offline model keeps every line of an answer, and names of tools as the
 describe('over A2A', () => {
   const caller = (): ReturnType<Place['caller']> => place.caller();
 
-  test('the spec is an artifact, and a stream that was left goes on', async () => {
+  test('the spec is an artifact, and a disconnected stream resumes', async () => {
     const seen = await until(caller().say(ORDERS), (_, events) => events.length === 2);
     const rest = await all(caller().subscribe(taskIdOf(seen), seen.at(-1)?.id));
     expect(shape([...seen, ...rest]).at(-1)).toBe('completed');
@@ -164,7 +164,7 @@ describe('over A2A', () => {
     expect(DistillAgentSpec.parse(spec?.artifact.parts[0]?.data)).toEqual(distillText(ORDERS));
   });
 
-  test('what is no transcript fails with the reason', async () => {
+  test('a text that is not a transcript fails with the reason', async () => {
     const events = await all(caller().say('hello there'));
     expect(wordOf(events.at(-1) as Seen)).toBe('failed');
     expect(JSON.stringify(events.at(-1))).toContain(
@@ -172,14 +172,14 @@ describe('over A2A', () => {
     );
   });
 
-  test('a spec that the tool does not take fails with the reason', async () => {
+  test('a spec that the tool rejects fails with the reason', async () => {
     const tools = Array.from({ length: 60 }, (_, i) => `User: do ${i}\nTool: tool_${i}()`);
     const events = await all(caller().say(`${tools.join('\nAssistant: done\n')}\nAssistant: done`));
     expect(wordOf(events.at(-1) as Seen)).toBe('failed');
     expect(JSON.stringify(events.at(-1))).toMatch(/submit_distill_spec failed: .*<=50 items/);
   });
 
-  test('a cancel ends it, without a spec', async () => {
+  test('a cancel ends the run without a spec', async () => {
     const seen: Seen[] = [];
     for await (const event of caller().say(ORDERS)) {
       seen.push(event);

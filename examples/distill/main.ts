@@ -18,6 +18,6 @@ async function readText(name: string): Promise<string> {
     return await readFile(name, 'utf8');
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `the transcript cannot be read: ${why}`, { cause });
+    throw new DuolaneError('invalid', `cannot read the transcript: ${why}`, { cause });
   }
 }

@@ -1,5 +1,5 @@
-// The offline model, for `duolane-agent --model module:…/model.js`. It is no language model: it
-// reads a transcript by its labels (User, Assistant, Tool) and counts what is there.
+// The offline model, for `duolane-agent --model module:…/model.js`. It is not a language
+// model: it parses a transcript by its labels (User, Assistant, Tool) and counts words.
 import {
   lastUserText,
   type ModelAnswer,
@@ -28,7 +28,9 @@ interface Line {
   readonly text: string;
 }
 
-/** The spec of the agent in a transcript; undefined if nobody asks or nobody answers in it. */
+/**
+ * The spec of the agent in a transcript; undefined without a question or without an answer in it.
+ */
 export function distillText(transcript: string): DistillAgentSpec | undefined {
   const examples: { input: string; output: string; tools: string[] }[] = [];
   const inputs = new Map<string, string>();
@@ -68,7 +70,7 @@ export function distillText(transcript: string): DistillAgentSpec | undefined {
   };
 }
 
-/** A label opens what is said; lines without one go on with it, and those before the first are nobody's. */
+/** A label starts a line; text without one continues it. Text before the first label is ignored. */
 function linesOf(transcript: string): readonly Line[] {
   const lines: { who: Line['who']; text: string }[] = [];
   for (const line of transcript.split(/\r?\n/)) {
@@ -82,7 +84,7 @@ function linesOf(transcript: string): readonly Line[] {
     .filter(({ text }) => text !== '');
 }
 
-/** The word of five letters or more that comes most often; the first of equals. */
+/** The most frequent word of five letters or more; of equally frequent ones the first. */
 function keyword(text: string): string {
   const counts = new Map<string, number>();
   for (const word of text.toLowerCase().match(/[a-z]{5,30}/g) ?? [])

@@ -1,4 +1,4 @@
-/** Transcripts to distil: who spoke or what was called, and then what. */
+/** Transcripts to distil: the speaker or the called tool, then the text. */
 export const SAMPLES: readonly [string, ...string[]] = [
   `User: Where is my order 1042?
 Tool: find_order(1042)

@@ -15,7 +15,7 @@ export interface DistillAgentSpec {
 
 const name = z.string().regex(/^[a-z][a-z0-9-]{1,39}$/, 'must be lower case words with hyphens');
 
-/** The fields of a spec, each by itself: what the tool accepts. */
+/** The fields of a spec, each validated alone: the arguments of the tool. */
 export const SpecFields: z.ZodType<DistillAgentSpec> = z.object({
   name: name.describe('Short name of the agent, such as "refund-clerk"'),
   purpose: z.string().min(1).describe('What it is for, in one sentence'),
@@ -40,7 +40,7 @@ export const SpecFields: z.ZodType<DistillAgentSpec> = z.object({
     .max(20),
 });
 
-/** The same, and its parts fit each other: what we give out. */
+/** The fields, validated together: the result of the example. */
 export const DistillAgentSpec: z.ZodType<DistillAgentSpec> = SpecFields.superRefine(
   ({ tools, examples }, context) => {
     const known = new Set(tools.map((tool) => tool.name));

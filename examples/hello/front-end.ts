@@ -7,7 +7,7 @@ const greeter: Agent = async function* () {
 };
 await using served = await serve({ greeter: { default: greeter } }, { log: memoryLog() });
 
-// What `useChat` of the AI SDK posts for `sendMessage({ text: 'Hi' })`.
+// The request that `useChat` of the AI SDK posts for `sendMessage({ text: 'Hi' })`.
 const response = await fetch(`${served.url}/ui/greeter`, {
   method: 'POST',
   headers: { 'content-type': 'application/json' },

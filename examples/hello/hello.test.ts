@@ -28,7 +28,7 @@ function start(name: string) {
   return { child, lines: createInterface({ input: child.stdout }) };
 }
 
-test('the agent answers with what our function said, and leaves', async () => {
+test('the agent answers with the result of our function, and exits', async () => {
   const { child, lines } = start('main');
   const [line] = (await once(lines, 'line')) as [string];
   expect(line).toBe('Apollo 11 landed on 20 July 1969.');
@@ -37,7 +37,7 @@ test('the agent answers with what our function said, and leaves', async () => {
   expect(code).toBe(0);
 });
 
-test('the tools of the guide count, refuse with words that help, and tell how far they are', async () => {
+test('the tools of the guide count, reject with a helpful message, and report progress', async () => {
   const { child, lines } = start('tools');
   const said: string[] = [];
   lines.on('line', (line) => said.push(line));

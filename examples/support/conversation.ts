@@ -25,13 +25,15 @@ export interface ModelAnswer {
   }[];
 }
 
-/** What the user said last, in words. */
+/** The text of the last user message. */
 export function lastUserText({ messages }: ModelRequest): string {
   const last = messages.findLast(({ role, content }) => role === 'user' && isSaid(content));
   return last ? wordsOf(last.content) : '';
 }
 
-/** The results of the calls that the model has just made; empty while the user has the last word. */
+/**
+ * The results of the calls that the model has just made; empty while the user has the last word.
+ */
 export function toolResults({ messages }: ModelRequest): readonly ToolAnswer[] {
   const { content } = messages.at(-1) ?? {};
   if (content === undefined || typeof content === 'string' || isSaid(content)) return [];
@@ -45,11 +47,13 @@ export interface ToolAnswer {
   readonly isError: boolean;
 }
 
-/** Whether somebody says something, perhaps beside results that a turn which was cut off had left. */
+/** Whether the content has text of the user, perhaps next to results of an interrupted turn. */
 const isSaid = (content: Message['content']): boolean =>
   typeof content === 'string' || content.some((block) => block.type === 'text' && !isNote(block));
 
-/** What the CLI writes where a turn was interrupted: nobody said it. */
+/**
+ * Whether a block is the note that the CLI writes after an interrupt; it is not text of the user.
+ */
 const isNote = ({ text }: Block): boolean =>
   typeof text === 'string' && /^\[Request interrupted by user[\w ]*\]$/.test(text);
 

@@ -22,7 +22,7 @@ interface Ran {
   readonly left: readonly number[];
 }
 
-/** Runs the built program; its home is ours alone, so whatever it started can be told by it. */
+/** Runs the built program in a unique home, by which the processes that it started are found. */
 async function run(
   name: string,
   args: readonly string[] = [],
@@ -51,7 +51,7 @@ function withHome(home: string): number[] {
     try {
       return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`HOME=${home}`);
     } catch {
-      return false; // it has ended, or is somebody else's
+      return false; // it has ended, or belongs to another user
     }
   });
 }
@@ -90,7 +90,7 @@ const written = (text: string): string => {
 };
 
 test.each([
-  ['ai-doctor', '{"age": 50', 'INVALID_RECORD: the patient record is no JSON'],
+  ['ai-doctor', '{"age": 50', 'INVALID_RECORD: the patient record is not JSON'],
   ['ai-doctor', '{"age": 50, "ssn": "1"}', 'Unrecognized key: "ssn"'],
   ['distill', 'hello there', 'submit_distill_spec was not called'],
 ])(
@@ -104,16 +104,16 @@ test.each([
 );
 
 test.each([
-  ['distill', 'invalid: the transcript cannot be read: ENOENT'],
-  ['ai-doctor', 'INVALID_RECORD: there is no file'],
-])('%s fails with the reason for a file that is not there', async (name, reason) => {
+  ['distill', 'invalid: cannot read the transcript: ENOENT'],
+  ['ai-doctor', 'INVALID_RECORD: file or sample'],
+])('%s fails with the reason for a missing file', async (name, reason) => {
   const { code, output } = await run(name, [join(folder, 'no-such-file')]);
   expect(output).toContain(reason);
   expect(output).not.toMatch(/\n\s+at /);
   expect(code).toBe(1);
 });
 
-test('ai-doctor fails with the reason for what is no file', async () => {
+test('ai-doctor fails with the reason for a folder', async () => {
   const { code, output } = await run('ai-doctor', [folder]);
   expect(output).toContain('INVALID_RECORD: the patient record cannot be read: EISDIR');
   expect(output).not.toMatch(/\n\s+at /);

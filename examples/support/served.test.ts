@@ -4,7 +4,8 @@ import { startServer, type TestServer } from '../../test/page/server.ts';
 import { peer } from '../../test/peers.ts';
 import { suite } from '../../test/verifies.ts';
 
-// Every sample as a newcomer meets it: `duolane serve examples/<name>`, called by the official A2A client.
+// Every sample as a newcomer meets it: `duolane serve examples/<name>`, called by the official A2A
+// client.
 
 const sdk = await peer('a2a-sdk');
 

@@ -14,7 +14,10 @@ export interface Database {
   close(): void;
 }
 
-/** The built-in module where there is one (Node 22.13 and later), else the package with the same API. */
+/**
+ * The built-in module where there is one (Node 22.13 and later), else the package with the same
+ * API.
+ */
 export function openDatabase(file: string): Database {
   const builtIn: unknown = process.getBuiltinModule('node:sqlite');
   const { DatabaseSync } = (builtIn ??

@@ -133,7 +133,7 @@ const examples = [
   'orders by month in 2024',
   'average order for business customers by category',
   'list 10 returned orders',
-  'sql select category, count(*) as products, max(price) as dearest from products group by category',
+  'sql select category, count(*) as products, max(price) as highest_price from products group by category',
 ];
 
 export const options: ServeOptions = {

@@ -93,7 +93,9 @@ interface Reading {
   readonly filters: { readonly column: string; readonly value: string | number }[];
 }
 
-/** Words, and numbers with their sign and their fraction: what is not understood must not fall off. */
+/**
+ * Words, and numbers with their sign and their fraction: what is not understood must not fall off.
+ */
 const WORD = /(?<![\p{L}\d])-?\d(?:[\d.,-]*\d)?\p{L}*|[\p{L}\d]+/gu;
 
 function read(question: string): Reading {
@@ -148,7 +150,9 @@ function takeMeasure(word: string, measure: Measure, reading: Reading): void {
     throw new NotUnderstood(`I can measure one thing, not ${other} and ${word}.`);
 }
 
-/** A value of the data, a month or a year; how many words it had, 0 if there is none. */
+/**
+ * Parses a value of the data, a month or a year; returns the number of words, 0 without a match.
+ */
 function takeValue(words: readonly string[], at: number, { filters }: Reading): number {
   for (let length = LONGEST_VALUE; length > 0; length -= 1) {
     const found = VALUES.get(words.slice(at, at + length).join(' '));

@@ -1,5 +1,5 @@
-// The offline model, for `duolane-agent --model module:…/model.js`. It is no language model: it
-// understands the questions of `grammar.ts` and says so about any other.
+// The offline model, for `duolane-agent --model module:…/model.js`. It is not a language
+// model: it understands the questions of `grammar.ts` and rejects any other.
 import { lastUserText, type ModelAnswer, type ModelRequest } from '../support/conversation.ts';
 import { NotUnderstood, planQuestion } from './grammar.ts';
 import type { PlanOrNone } from './plan.ts';

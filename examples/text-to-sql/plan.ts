@@ -9,7 +9,7 @@ export interface SqlPlan {
   readonly sql: string;
 }
 
-/** A plan, or in its explanation why there is none. */
+/** A plan; without SQL its explanation says why. */
 export type PlanOrNone = SqlPlan | (Omit<SqlPlan, 'sql'> & { readonly sql: null });
 
 export const PlanOrNone: z.ZodType<PlanOrNone> = z.object({

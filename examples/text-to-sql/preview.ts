@@ -5,8 +5,8 @@ const MAX_BYTES = 64_000;
 const MAX_CHARS = 200;
 
 /**
- * Rows to look at: numbers as numbers where they are exact, long values by their beginning, and no more
- * rows than an event may hold. All of it is in the file.
+ * Rows to look at: numbers as numbers where they are exact, long values by their beginning, and no
+ * more rows than an event may hold. All of it is in the file.
  */
 export function previewOf(rows: readonly Row[], numeric: ReadonlySet<string>): readonly Row[] {
   const preview: Row[] = [];

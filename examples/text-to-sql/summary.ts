@@ -5,7 +5,7 @@ import type { QueryResult } from './warehouse.ts';
 const MAX_ITEMS = 20;
 const format = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
-/** The result in words. Its figures come from the rows, never from a model. */
+/** Describes the result as text. Its figures come from the rows, never from a model. */
 export function summarize({ explanation }: SqlPlan, result: QueryResult): string {
   const { rowCount, columns, preview } = result;
   const [first] = preview;

@@ -9,7 +9,9 @@ import { openWarehouse, type Warehouse } from './warehouse.ts';
 
 const duckDb = await peer('duckdb');
 
-/** A query that would take days, within the memory that it may use: one side of the join is small. */
+/**
+ * A query that would take days, within the memory that it may use: one side of the join is small.
+ */
 const ENDLESS =
   'select count(*) from range(1000000000) a, range(100000) b where (a.range * b.range) % 7 = 3';
 
@@ -20,7 +22,7 @@ suite('duckdb', duckDb.reason, () => {
   }, 60_000);
   afterAll(() => warehouse[Symbol.asyncDispose]());
 
-  test('a result is a real Parquet file, gone when it is let go', async () => {
+  test('a result is a real Parquet file, deleted on disposal', async () => {
     const { sql } = planQuestion('revenue by city');
     let file: string;
     {
@@ -141,8 +143,8 @@ suite('duckdb', duckDb.reason, () => {
     ).rejects.toThrow('never');
     const soon = new AbortController();
     const early = warehouse.query(ENDLESS, { signal: soon.signal });
-    soon.abort(new Error('at once'));
-    await expect(early).rejects.toThrow('at once');
+    soon.abort(new Error('immediately'));
+    await expect(early).rejects.toThrow('immediately');
   });
 
   test('a query that takes too long is ended and says so', async () => {
@@ -161,7 +163,7 @@ suite('duckdb', duckDb.reason, () => {
     ['orders by city in 2031', 'Number of orders by city (2031): there are no rows.'],
     ['sql select null as x', 'The statement as it was given: x nothing.'],
     ['sql select * from range(50) r(n)', '50 rows, with n.'],
-  ])('%s in words', async (question, words) => {
+  ])('%s as text', async (question, words) => {
     const plan = planQuestion(question);
     await using result = await warehouse.query(plan.sql);
     expect(summarize(plan, result)).toContain(words);

@@ -26,7 +26,7 @@ export interface QueryResult extends AsyncDisposable {
 
 /** The database. Queries see it as it was when it was opened, and change nothing. */
 export interface Warehouse extends AsyncDisposable {
-  /** Its tables and their columns, one line each, for whoever writes SQL. */
+  /** Its tables and their columns, one line each, for the author of the SQL. */
   readonly schema: string;
   /**
    * Runs one SELECT. `invalid` for anything else and for what the database refuses, `too_large`
@@ -98,7 +98,10 @@ export async function openWarehouse({
   };
 }
 
-/** Interrupts what runs when the signal aborts, and again: a statement about to start hears nothing. */
+/**
+ * Interrupts the running statement on an abort, and repeats it: an interrupt before the start is
+ * lost.
+ */
 function interrupting(connection: DuckDbConnection, signal: AbortSignal): Disposable {
   let timer: NodeJS.Timeout | undefined;
   const onAbort = (): void => {

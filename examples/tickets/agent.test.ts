@@ -215,7 +215,8 @@ describe('one registry', () => {
       });
       expect(questions).toEqual(['elicitation/create', 'Create this task? Rotate keys']);
 
-      // MCP over HTTP: the server of the agent has it beside A2A. The CLI had it in the tests above.
+      // MCP over HTTP: the server of the agent has it beside A2A. The CLI had it in the tests
+      // above.
       await using http = await dialHttp({
         url: `${place.served.url}/mcp`,
         capabilities: { elicitation: {} },

@@ -12,7 +12,7 @@ const cci = ticketServer(board);
 const conversation = cli(sessionOptions(cci));
 const skill = toolSkill(cci.instance, 'create_ticket');
 
-/** Words go to the model, which calls the tool; a ticket as data goes to the tool at once. */
+/** Text goes to the model, which calls the tool; a ticket as data goes directly to the tool. */
 const agent: Agent = Object.assign(
   ((turn, ctx) =>
     argumentsIn(turn) === undefined ? conversation(turn, ctx) : skill(turn, ctx)) satisfies Agent,
@@ -35,7 +35,7 @@ export const options: ServeOptions = {
       {
         id: 'create_ticket',
         name: 'Create a ticket',
-        description: `${cci.instance.get('create_ticket')?.description ?? ''}, after a person's review. Say it in words, or send a data part with title, description and kind (bug, feature or task).`,
+        description: `${cci.instance.get('create_ticket')?.description ?? ''}, after a person's review. Send text, or a data part with title, description and kind (bug, feature or task).`,
         tags: ['tickets', 'human-in-the-loop'],
         examples,
       },

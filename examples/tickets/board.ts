@@ -9,19 +9,19 @@ export interface StoredTicket extends Ticket {
   readonly id: string;
 }
 
-/** Where tickets are kept. Everything is on disk when a call returns. */
+/** Stores tickets. A change is on disk when the call returns. */
 export interface Board extends AsyncDisposable {
   /**
-   * Creates a ticket once per `key`: the same key and ticket again give the ticket that is there,
-   * so a call that is made again after a crash creates nothing twice. Another ticket under a used
-   * key is a `conflict`.
+   * Creates a ticket once per `key`: the same key and ticket return the existing ticket, so that a
+   * repeated call after a crash creates no second one. Another ticket with a used key is a
+   * `conflict`.
    */
   create(key: string, ticket: Ticket): StoredTicket;
   /** Oldest first. */
   list(): readonly StoredTicket[];
 }
 
-/** A new board starts here. */
+/** The number of the first ticket of a new board. */
 const FIRST_NUMBER = 42;
 
 const SCHEMA = `
@@ -35,7 +35,10 @@ create table if not exists tickets (
   kind text not null
 ) strict;`;
 
-/** The board in a SQLite file, made with its folder if it is not there. Several processes may share it. */
+/**
+ * Opens the board in a SQLite file, which it creates with its folder. Several processes may share
+ * it.
+ */
 export function openBoard(file: string): Board {
   mkdirSync(dirname(file), { recursive: true });
   const database = openDatabase(file);
@@ -56,7 +59,7 @@ export function openBoard(file: string): Board {
       if (stored.title !== title || stored.description !== description || stored.kind !== kind)
         throw new DuolaneError(
           'conflict',
-          `this call has already created ${stored.id}, and with other words`,
+          `this call has already created ${stored.id} with another content`,
         );
       return stored;
     },

@@ -1,5 +1,5 @@
 // `npx tsx examples/tickets/mcp.ts`: the same server for any MCP client, over stdin and stdout.
-// The reviewer is then the client's user, asked by elicitation.
+// The user of the client is then the reviewer, by elicitation.
 import { offerStdio } from 'duolane/mcp';
 import { openBoard } from './board.ts';
 import { ticketServer } from './server.ts';

@@ -1,5 +1,5 @@
-// The offline model, for `duolane-agent --model module:…/model.js`. It is no language model: it
-// takes each line for a ticket and goes by a few words.
+// The offline model, for `duolane-agent --model module:…/model.js`. It is not a language
+// model: it reads each line as a ticket and looks for a few keywords.
 import { randomUUID } from 'node:crypto';
 import {
   lastUserText,
@@ -12,7 +12,7 @@ const HELP =
   'I file tickets. Write one per line, such as "bug: Fix login bug. Users can\'t log in on mobile".';
 const NOTE = '(By rules, without a language model.)';
 
-/** The next step of the conversation: a call per line, or what came of the calls. */
+/** The next step of the conversation: one call per line, or the results of the calls. */
 export default function clerk(request: ModelRequest): ModelAnswer {
   const results = toolResults(request);
   if (results.length > 0) {
@@ -24,7 +24,7 @@ export default function clerk(request: ModelRequest): ModelAnswer {
   if (drafts.length === 0 || !create) return { text: `${HELP} ${NOTE}` };
   return {
     text: drafts.length === 1 ? 'I stage the ticket. ' : `I stage ${drafts.length} tickets. `,
-    // A fresh id per call, as a real model gives it: tickets are kept under it.
+    // A new id per call, like that of a real model: the board stores tickets under it.
     tools: drafts.map((input) => ({ name: create.name, input, id: `toolu_${randomUUID()}` })),
   };
 }
@@ -35,7 +35,7 @@ interface Draft extends Readonly<Record<string, unknown>> {
   readonly kind: string;
 }
 
-/** `kind: title. description` on each line; without a kind, the words decide. */
+/** Parses `kind: title. description` on each line; without a kind, keywords decide. */
 export function readLines(text: string): readonly Draft[] {
   return text
     .split('\n')
@@ -44,7 +44,7 @@ export function readLines(text: string): readonly Draft[] {
     .map((line) => {
       const [head = '', given] = /^(\w{1,20}):\s/.exec(line) ?? [];
       const rest = line.slice(head.length).trim();
-      // The first sentence is the title, and what follows it says more.
+      // The first sentence is the title, the rest is the description.
       const end = rest.slice(1).search(/[.!?]\s/) + 1;
       const title = end > 0 ? rest.slice(0, end) : rest;
       return {

@@ -23,7 +23,7 @@ import { type Board, openBoard } from './board.ts';
 import { ticketServer } from './server.ts';
 import { sessionOptions } from './session.ts';
 
-// What a review survives, over real processes.
+// Crashes that a review survives, with real processes.
 
 const LOGIN = "bug: Fix login bug. Users can't log in on mobile";
 const COMMAND = fileURLToPath(new URL('../../dist/cli/duolane.js', import.meta.url));
@@ -65,7 +65,7 @@ async function start(): Promise<{ readonly url: string; readonly child: ChildPro
 
 verifies(
   ['S87', 'S229'],
-  'a review outlives kill -9 of the host, and the ticket is created once',
+  'a review survives kill -9 of the host, and the ticket is created once',
   async () => {
     const before = await start();
     const asked = await all(new Caller(before.url).say(LOGIN));
@@ -90,7 +90,7 @@ verifies(
 
 verifies(
   'S229',
-  'a review outlives the death of the agent CLI',
+  'a review survives a crash of the agent CLI',
   async () => {
     const pids: number[] = [];
     const agent = cli({

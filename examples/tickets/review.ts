@@ -13,14 +13,14 @@ export function terminalReviewer(): Ask {
   let turn: Promise<unknown> = Promise.resolve();
   return (request, options) => {
     const decided = turn.then(() => review(request, options?.signal));
-    turn = decided.catch(() => {}); // `decided` rejects for the caller
+    turn = decided.catch(() => {}); // the caller gets the error
     return decided;
   };
 }
 
 const WHICH = '  [a]pprove, [e]dit or [r]eject? ';
 
-/** What a person decided; undefined for anything that is not plainly one of the three. */
+/** Parses the decision; undefined for any text that is not one of the three. */
 export function decisionIn(said: string): 'approve' | 'edit' | 'reject' | undefined {
   const word = said.trim().toLowerCase();
   if (word === 'e' || word === 'edit') return 'edit';
@@ -44,13 +44,13 @@ async function review(
     signal ? lines.question(text, { signal }) : lines.question(text);
   try {
     let said = decisionIn(await question(WHICH));
-    while (!said) said = decisionIn(await question(`  Please say a, e or r.\n${WHICH}`));
+    while (!said) said = decisionIn(await question(`  Enter a, e or r.\n${WHICH}`));
     if (said === 'reject')
       return { id, action: 'decline', content: { reason: await question('  Why? ') } };
     if (said === 'approve') return { id, action: 'accept' };
     const content: Record<string, string> = {};
     for (const name of Object.keys(data ?? {})) {
-      const text = await question(`  ${name} (empty: as it is): `);
+      const text = await question(`  ${name} (empty: unchanged): `);
       if (text.trim() !== '') content[name] = text;
     }
     return { id, action: 'accept', content };

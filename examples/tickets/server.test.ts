@@ -45,7 +45,7 @@ async function textAfter(...answers: NonNullable<ToolCall['answers']>): Promise<
 
 verifies(
   ['S227', 'S63'],
-  'create_ticket wants a title, a description and one of three kinds',
+  'create_ticket requires a title, a description and one of three kinds',
   () => {
     expect(cci.instance.get('create_ticket')).toMatchObject({
       name: 'create_ticket',
@@ -63,7 +63,7 @@ verifies(
   },
 );
 
-verifies('S62', 'another kind is answered with the kinds that there are', async () => {
+verifies('S62', 'an unknown kind is rejected with the list of kinds', async () => {
   await using end = offerMessages(cci.instance);
   const args = { ...draft, kind: 'enhancement' };
   const answer = await end.receive({
@@ -91,7 +91,7 @@ verifies('S62', 'another kind is answered with the kinds that there are', async 
 describe('a ticket is staged', () => {
   const answer = { id: 'toolu_1/review', action: 'accept' } as const;
 
-  verifies('S228', 'approved, it is created and the call says so', async () => {
+  verifies('S228', 'approved, it is created and the result reports it', async () => {
     expect(await last()).toMatchObject({
       type: 'input',
       requests: [{ id: 'toolu_1/review', kind: 'approval', callId: 'toolu_1', data: draft }],
@@ -103,13 +103,13 @@ describe('a ticket is staged', () => {
     expect(board.list()).toEqual([{ id: 'TKT-42', ...draft }]);
   });
 
-  test('edited, the reviewer has the last word', async () => {
+  test('edited, the values of the reviewer are used', async () => {
     const content = { title: 'Fix login on mobile', kind: 'task' };
     expect(await textAfter({ ...answer, content })).toContain("Ticket 'Fix login on mobile'");
     expect(board.list()).toMatchObject([{ ...content, description: draft.description }]);
   });
 
-  test('edited into something impossible, it is asked again, and nothing is lost', async () => {
+  test('edited to an invalid ticket, the reviewer is asked again, and nothing is lost', async () => {
     const wrong = { ...answer, content: { kind: 'enhancement' } };
     const again = await last({ answers: [wrong] });
     expect(again).toMatchObject({
@@ -121,7 +121,7 @@ describe('a ticket is staged', () => {
     expect(await textAfter(wrong, right)).toContain('(ID: TKT-42)');
   });
 
-  test('edited in a field that there is not, it is asked again instead of created as it was', async () => {
+  test('edited in an unknown field, the reviewer is asked again', async () => {
     const again = await last({ answers: [{ ...answer, content: { titel: 'Fix it' } }] });
     expect(again).toMatchObject({ type: 'input', requests: [{ id: 'toolu_1/review-2' }] });
     expect(JSON.stringify(again)).toContain('An edit may have title, description and kind');
@@ -133,19 +133,19 @@ describe('a ticket is staged', () => {
     ['decline', 'not now', 'rejected', 'Reason: not now.'],
     ['decline', undefined, 'rejected', 'It was not created'],
     ['cancel', undefined, 'without a decision', 'It was not created'],
-  ] as const)('%s with %j tells the model what was decided', async (action, content, ...words) => {
+  ] as const)('%s with %j reports the decision to the model', async (action, content, ...words) => {
     const text = await textAfter({ ...answer, action, content });
     for (const word of words) expect(text).toContain(word);
     expect(board.list()).toEqual([]);
   });
 
-  test('a call that is made again creates nothing twice', async () => {
+  test('a repeated call creates no second ticket', async () => {
     const first = await textAfter(answer);
     expect(await textAfter(answer)).toBe(first);
     expect(board.list()).toHaveLength(1);
   });
 
-  test('models that number their calls anew in each conversation get a ticket for each', async () => {
+  test('equal call ids in two conversations create two tickets', async () => {
     await textAfter(answer);
     const other = { ...draft, title: 'Another bug' };
     expect(await last({ args: other, answers: [answer] })).toMatchObject({
@@ -159,13 +159,13 @@ test.each([
   [{ title: '  ' }, 'A ticket needs a title'],
   [{ title: 'x'.repeat(201) }, 'at most 200 characters'],
   [{ description: 'x'.repeat(20_001) }, 'at most 20000 characters'],
-])('%j is refused before anyone is asked', async (change, reason) => {
+])('%j is refused without a review', async (change, reason) => {
   const event = await last({ args: { ...draft, ...change } });
   expect(JSON.stringify(event)).toContain(reason);
   expect(event).toMatchObject({ type: 'result', result: { isError: true } });
 });
 
-test('a field that there is not is refused by name, and not dropped', async () => {
+test('an unknown field is refused by name, and not dropped', async () => {
   const event = await last({ args: { ...draft, priority: 'high' } });
   expect(event).toMatchObject({ type: 'result', result: { isError: true } });
   expect(JSON.stringify(event)).toContain('Unrecognized key: \\"priority\\"');
@@ -186,7 +186,7 @@ test.each([
   expect(decisionIn(said)).toBe(decision);
 });
 
-test('two boards on one file number their tickets without a clash, and keep keys apart', async () => {
+test('two boards on one file number their tickets without a conflict, and keep keys apart', async () => {
   const ticket = { ...draft, kind: 'bug' } as const;
   await using other = openBoard(join(folder, 'new', 'tickets.sqlite'));
   expect([board.create('a', ticket).id, other.create('b', ticket).id]).toEqual([
@@ -199,7 +199,7 @@ test('two boards on one file number their tickets without a clash, and keep keys
   );
 });
 
-test('the offline clerk reads a ticket from each line', () => {
+test('the offline model reads a ticket from each line', () => {
   const text =
     "bug: Fix login bug. Users can't log in on mobile\n- Add dark mode\n\nok\nWrite the minutes.";
   expect(readLines(text)).toEqual([

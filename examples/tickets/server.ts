@@ -6,7 +6,7 @@ import { readTicket, type Ticket, TicketDraft } from './ticket.ts';
 
 type Answer = Awaited<ReturnType<ToolContext['ask']>>;
 
-/** What a reviewer may send with the decision: any of the ticket's fields, or why it is declined. */
+/** The content of a decision: changed fields of the ticket, or the reason of a rejection. */
 const Edit = TicketDraft.partial();
 const { $schema: _, ...draftSchema } = z.toJSONSchema(TicketDraft);
 
@@ -14,8 +14,8 @@ const { $schema: _, ...draftSchema } = z.toJSONSchema(TicketDraft);
  * The server `cci`, registered once: the same object serves the agent CLI, MCP clients and A2A.
  *
  * A ticket is staged for a person. Nothing waits in memory for the decision: the call ends with a
- * question, and is made again with the answer, be it a second later or after a restart. So the
- * handler must come to the same question each time, and the board must take the same key twice.
+ * question, and is repeated with the answer, a second later or after a restart. So the handler must
+ * ask the same question each time, and the board must accept the same key twice.
  */
 export function ticketServer(board: Board): SdkMcpServer {
   const createTicket = tool(
@@ -48,13 +48,16 @@ export function ticketServer(board: Board): SdkMcpServer {
   return createSdkMcpServer({ name: 'cci', version: '1.0.0', tools: [createTicket] });
 }
 
-/** Of the call and what it proposes: some models number their calls from 0 in every conversation. */
+/**
+ * A key of the call id and the proposal: some models number their calls from 0 in each
+ * conversation.
+ */
 const keyOf = (id: string, proposed: Ticket): string =>
   createHash('sha256')
     .update(JSON.stringify([id, proposed]))
     .digest('hex');
 
-/** The ticket with the reviewer's changes; in words what is wrong with them. */
+/** The ticket with the changes of the reviewer, or a text that says why they are invalid. */
 function edited(proposed: Ticket, content: unknown): Ticket | string {
   const edit = Edit.safeParse(content ?? {});
   if (!edit.success) return 'An edit may have title, description and kind, each as text';
@@ -70,7 +73,10 @@ function edited(proposed: Ticket, content: unknown): Ticket | string {
   }
 }
 
-/** Not an error: the tool did what it is for. The model is told what the person decided. */
+/**
+ * The result of a rejection, which is not an error of the tool: the model gets the decision as
+ * text.
+ */
 function rejection({ title }: Ticket, { action, content }: Answer): string {
   const what =
     action === 'decline'

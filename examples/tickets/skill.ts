@@ -3,9 +3,9 @@ import type { Agent, AgentContext, AgentEvent } from 'duolane/event';
 import type { ToolCall, ToolResult, ToolSource } from 'duolane/mcp';
 
 /**
- * A tool as an A2A skill, with no model between: a message whose data part is the tool's arguments
- * calls it. The call's id comes from task and message, so a run that is made again, after a person has
- * answered or the host has died, makes the same call again. What the tool does not take is `rejected`.
+ * A tool as an A2A skill without a model: a message whose data part has the arguments of the tool
+ * calls it. The id of the call is made of task and message, so that a run that is repeated after an
+ * answer or a crash repeats the same call. Invalid arguments end the task as `rejected`.
  */
 export const toolSkill = (source: ToolSource, name: string): Agent =>
   Object.assign(
@@ -13,7 +13,7 @@ export const toolSkill = (source: ToolSource, name: string): Agent =>
       turn: Parameters<Agent>[0],
       ctx: AgentContext,
     ): AsyncGenerator<AgentEvent, void, undefined> {
-      // A message's id is unique for its sender only.
+      // The id of a message is unique for its sender only.
       const callId = `call_${turn.task}_${turn.messageId}`;
       const args = argumentsIn(turn) ?? {};
       yield { type: 'run.started' };

@@ -10,8 +10,8 @@ export interface Ticket {
 }
 
 /**
- * The arguments of `create_ticket`, as the model and the reviewer's form see them. The kind is
- * shown as an enum and checked by `readTicket`, so that a wrong one comes back in our own words.
+ * The arguments of `create_ticket` for the model and the form of the reviewer. The schema shows the
+ * kind as an enum, and `readTicket` checks it, so that the error message is ours.
  */
 export const TicketDraft: z.ZodObject<
   { title: z.ZodString; description: z.ZodString; kind: z.ZodString },
@@ -25,7 +25,9 @@ export const TicketDraft: z.ZodObject<
 const MAX_TITLE = 200;
 const MAX_DESCRIPTION = 20_000;
 
-/** A draft as a ticket; throws `invalid` with words that a model or a reviewer can act on. */
+/**
+ * Makes a ticket of a draft; throws `invalid` with a message that a model or a reviewer can act on.
+ */
 export function readTicket({ title, description, kind }: z.infer<typeof TicketDraft>): Ticket {
   const known = KINDS.find((each) => each === kind);
   if (!known)

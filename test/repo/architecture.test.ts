@@ -72,7 +72,7 @@ test('the table itself has no cycle, and nothing may import the command', () => 
   for (const [path, line] of Object.entries(LAYERS)) {
     expect(line.filter((to) => LAYERS[to] === undefined)).toEqual([]);
     expect(line).not.toContain('cli');
-    // A line of a part inside a part may name what comes later; the part as a whole may not.
+    // A line for a folder inside a part may name a later part; the line of the part itself may not.
     if (path.includes('/')) continue;
     expect(line.filter((to) => !order.includes(to))).toEqual([]);
     order.push(path);

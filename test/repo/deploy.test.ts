@@ -4,7 +4,7 @@ import { serveCommand } from '../../src/cli/commands/serve.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 
-// The form of the files alone: no container engine and no cluster runs here.
+// Checks the files only: the tests start no container engine and no cluster.
 const yaml = await peer('yaml');
 
 interface Manifest {
@@ -24,7 +24,7 @@ interface Container {
 const read = (file: string): string =>
   readFileSync(new URL(`../../deploy/${file}`, import.meta.url), 'utf8');
 
-/** The flags that a command line gives, each of which the command has to know. */
+/** The flags of a command line; the command must know each of them. */
 function expectKnownFlags(text: string): void {
   const flags = [...text.matchAll(/--([a-z-]+)/g)].map(([, flag]) => flag);
   expect(flags.length).toBeGreaterThan(3);
@@ -40,7 +40,7 @@ function expectSecretsInFiles(text: string): void {
 }
 
 suite('deploy', yaml.reason, () => {
-  test('compose.yaml names only what it has, and only flags that there are', async () => {
+  test('compose.yaml refers only to its own services and to existing flags', async () => {
     const { parse } = (await yaml.import('yaml')) as {
       readonly parse: (text: string, options: object) => unknown;
     };
@@ -70,7 +70,7 @@ suite('deploy', yaml.reason, () => {
     }
   });
 
-  test('the Kubernetes manifests select what they make and probe what is served', async () => {
+  test('the Kubernetes manifests select their own pods and probe existing routes', async () => {
     const { parseAllDocuments } = (await yaml.import('yaml')) as {
       readonly parseAllDocuments: (
         text: string,
@@ -112,7 +112,7 @@ suite('deploy', yaml.reason, () => {
     }
   });
 
-  test('the proxy passes a stream on as it is written', () => {
+  test('the proxy does not buffer a stream', () => {
     expect(read('nginx.conf')).toMatch(/proxy_buffering off;/);
     expect(read('kubernetes/duolane.yaml')).toContain("proxy-buffering: 'off'");
   });

@@ -43,19 +43,19 @@ import { call, toArray } from '../contracts/tool-source.contract.ts';
 import { definesDispose } from './lifecycle-rules.ts';
 import { readSource, sourceFiles } from '../source.ts';
 
-/** Something to dispose, and work that uses it meanwhile: it must settle, either way. */
+/** An object to dispose, and work that uses it at that time, which must settle either way. */
 interface Opened {
   readonly thing: AsyncDisposable;
   readonly work?: Promise<unknown>;
 }
 
 interface Row {
-  /** Where its asyncDispose is written. */
+  /** The file that declares its asyncDispose. */
   readonly files: readonly string[];
   readonly open: (scope: Disposer) => Opened | Promise<Opened>;
 }
 
-/** Tools that work until they are cancelled; `started` resolves with the first call. */
+/** Tools that run until they are cancelled; `started` resolves with the first call. */
 function slowSource(): { readonly source: ToolSource; readonly started: Promise<void> } {
   let start = (): void => {};
   const started = new Promise<void>((resolve) => (start = resolve));
@@ -67,14 +67,14 @@ function slowSource(): { readonly source: ToolSource; readonly started: Promise<
   return { source: createRegistry({ name: 'slow', tools: [wait] }), started };
 }
 
-/** A dialled source whose call runs. */
+/** A dialled source with a running call. */
 async function inUse(
   dial: (source: ToolSource) => Promise<ToolSource & AsyncDisposable>,
 ): Promise<Opened> {
   const { source, started } = slowSource();
   const thing = await dial(source);
   const work = toArray(thing.callTool(call('wait')));
-  work.catch(() => {}); // it is looked at when the thing was disposed
+  work.catch(() => {}); // the test checks it after the disposal
   await started;
   return { thing, work };
 }
@@ -388,7 +388,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-/** Not in the table, each with its reason. */
+/** Files that are not in the table, each with its reason. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'a2a/grpc/grpc-transport.ts': 'passes on to GrpcClient',
   'agent-cli/session/transcript.ts': 'internal to the CLI process, disposed by Agent alone',
@@ -410,7 +410,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'task/log/store-health.ts': 'passes on to the store',
 };
 
-describe('everything that can be disposed', () => {
+describe('every disposable', () => {
   test.each(Object.entries(ROWS))(
     '%s: twice, at the same time, and in use',
     async (_, { open }) => {
@@ -427,7 +427,7 @@ describe('everything that can be disposed', () => {
     30_000,
   );
 
-  test('is in the table, or excused by name', () => {
+  test('is in the table, or in the list of exceptions', () => {
     const defining = sourceFiles().filter((file) => {
       const source = readSource(file);
       return source.includes('asyncDispose') && definesDispose(file, source);

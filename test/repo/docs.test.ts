@@ -41,7 +41,7 @@ const anchorsOf = (page: string): readonly string[] =>
       .replaceAll(' ', '-'),
   );
 
-test.each(pages)('every link of %s leads somewhere', (page) => {
+test.each(pages)('every link of %s has a target', (page) => {
   for (const link of linksOf(page)) {
     const [path = '', anchor] = link.split('#');
     expect(existsSync(join(ROOT, path)), `${page}: ${link}`).toBe(true);
@@ -49,7 +49,7 @@ test.each(pages)('every link of %s leads somewhere', (page) => {
   }
 });
 
-verifies('S269', 'the index leads to every page, and the guides to each other', () => {
+verifies('S269', 'the index links to every page, and the guides to each other', () => {
   const index = linksOf('docs/README.md');
   for (const page of pages)
     if (page.startsWith('docs/') && page !== 'docs/README.md') expect(index).toContain(page);
@@ -71,7 +71,7 @@ verifies('S269', 'the index leads to every page, and the guides to each other', 
   expect(linksOf('docs/guides/mcp.md')).toContain('docs/guides/tools.md');
 });
 
-verifies('S270', 'each misconception has its row, and each fault can be watched', () => {
+verifies('S270', 'each misconception has its row, and each fault can be run', () => {
   const [pictures = '', table = ''] = read('docs/guides/mental-models.md').split(
     '## The misconceptions',
   );

@@ -56,7 +56,7 @@ test('every door of package.json is pinned, and no other', () => {
   expect(doors.filter((door) => door !== './host')).toEqual(Object.keys(DOORS));
 });
 
-test.each(doors)('the door %s leads to an index.ts', (door) => {
+test.each(doors)('the door %s is an index.ts', (door) => {
   expect(sourceFiles()).toContain(sourceOf(door));
   expect(sourceOf(door)).toMatch(/^([a-z0-9/-]+\/)?index\.ts$/);
 });

@@ -12,7 +12,7 @@ test('docs/reference/errors.md explains every code, in the order of the source',
   expect(rows.map(([, code]) => code)).toEqual(Object.keys(RETRYABLE));
 });
 
-test('docs/reference/errors.md says of each code whether trying again may help', () => {
+test('docs/reference/errors.md says for each code whether a retry may help', () => {
   expect(Object.fromEntries(rows.map(([, code, , , again]) => [code, again === 'yes']))).toEqual(
     RETRYABLE,
   );

@@ -20,7 +20,7 @@ const LAYERS: readonly Layer[] = text('docs/guides/host.md')
   .filter((cells) => /^src\/.*\.ts$/.test(cells[3] ?? ''))
   .map(([, layer = '', , file = '', name = '', tests = '']) => ({ layer, file, name, tests }));
 
-/** Everything that a file needs in order to be loaded. */
+/** All files that a file loads, directly or indirectly. */
 function loadedBy(file: string, seen: Set<string> = new Set()): Set<string> {
   if (seen.has(file)) return seen;
   seen.add(file);
@@ -42,7 +42,8 @@ verifies('S5', 'the module map names entry, session, router, parser and transpor
     'message parser',
     'transport',
   ]);
-  // What is below the session is really below it: only the transport is handed to it.
+  // The session loads neither the entry above it nor the bridge and the transport, which it is
+  // given.
   const loaded = loadedBy('src/host/session/agent-session.ts');
   expect(LAYERS.filter(({ file }) => !loaded.has(file)).map(({ layer }) => layer)).toEqual([
     'entry',

@@ -38,12 +38,12 @@ async function pack(): Promise<string[]> {
   return [...output.matchAll(/"path": "([^"]+)"/g)].map(([, path]) => path ?? '');
 }
 
-test('publint has nothing to say', async () => {
+test('publint finds no problem', async () => {
   const { messages } = await publint({ pkgDir: ROOT, pack: false, strict: true });
   expect(messages).toEqual([]);
 });
 
-test('the package holds what it promises, and neither tests nor sources nor notes', async () => {
+test('the package contains its doors, and neither tests nor sources nor notes', async () => {
   const paths = await packedFiles();
   const { exports: doors } = JSON.parse(read('package.json')) as {
     exports: Record<string, string>;
@@ -56,7 +56,7 @@ test('the package holds what it promises, and neither tests nor sources nor note
   expect(paths.filter((path) => !expected.test(path) || path.includes('.test.'))).toEqual([]);
 });
 
-test('every folder of the package is one that we mean to ship', async () => {
+test('every folder of the package is in the list of shipped folders', async () => {
   const paths = await packedFiles();
   const folders = new Set(
     paths.map((path) => path.split('/', path.startsWith('dist/') ? 2 : 1).join('/')),
@@ -68,7 +68,7 @@ test('every folder of the package is one that we mean to ship', async () => {
   expect(shipped.filter((path) => !known.has(path))).toEqual([]);
 });
 
-test('every source map holds its sources, since src is not in the package', async () => {
+test('every source map contains its sources, because src is not in the package', async () => {
   const maps = (await packedFiles()).filter((path) => path.endsWith('.map'));
   expect(maps.length).toBeGreaterThan(100);
   const empty = maps.filter((path) => {
@@ -87,7 +87,7 @@ test('nothing in the package names a path of the machine that built it', async (
   expect(wrong).toEqual([]);
 });
 
-/** Licences that ask for no more than their text. */
+/** Permissive licences. */
 const PERMISSIVE = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT'];
 
 function isPermissive(expression: string): boolean {
@@ -125,7 +125,7 @@ test('every dependency is pinned by its hash', () => {
   expect(loose.map(([path]) => path)).toEqual([]);
 });
 
-test('no lock file names a registry, so it serves everybody', () => {
+test('no lock file names a registry, so that it works with any registry', () => {
   const locks = ['package-lock.json', ...readdirSync(join(ROOT, 'peers')).map(lockOf)];
   for (const lock of locks) expect(read(lock)).not.toMatch(/"resolved"|https?:\/\/[^"]*\.tgz/);
 });

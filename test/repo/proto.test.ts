@@ -6,7 +6,7 @@ import { suite } from '../verifies.ts';
 const generator = await peer('protobuf');
 
 suite('protobuf', generator.reason, () => {
-  test('the generated code is what the .proto files give', async () => {
+  test('the generated code is current', async () => {
     expect(await stale()).toEqual([]);
   });
 });

@@ -4,13 +4,13 @@ import { expect, test } from 'vitest';
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8').trimEnd();
 
-/** A block of code that says which file it is: `<!-- path -->` on the line before it. */
+/** A block of code with the path of its file: `<!-- path -->` on the line before it. */
 const BLOCK = /<!-- (\S+) -->\n```\w+\n(.*?)\n```/gs;
 
 const GUIDES = ['adapters', 'evals', 'host', 'mcp', 'mental-models', 'outputs', 'tools'];
 
 test.each(['README.md', ...GUIDES.map((guide) => `docs/guides/${guide}.md`)])(
-  '%s shows programs, and they are files that run',
+  '%s shows programs that equal the files that tests run',
   (page) => {
     const blocks = [...read(page).matchAll(BLOCK)];
     for (const [, file = '', code] of blocks) expect(code).toBe(read(file));

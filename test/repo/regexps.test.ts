@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { findRegExps, judgeRegExps, readReviewed, regExpsOf } from '../../scripts/check-regexps.ts';
 
-test('no regular expression takes long on hostile input, but for reviewed exceptions', () => {
+test('no regular expression takes long on hostile input, except for reviewed ones', () => {
   const uses = findRegExps();
   expect(uses.length).toBeGreaterThan(100);
   expect(judgeRegExps(uses, readReviewed())).toEqual([]);
@@ -22,7 +22,7 @@ test.each([
   ]);
 });
 
-test('a linear one passes, and a known one is not checked again', () => {
+test('a linear expression passes, and a known one is not checked again', () => {
   const uses = regExpsOf('src/x.tsx', 'const a = <b>{/^[a-z]+$/.test(text)}</b>;');
   expect(judgeRegExps(uses, { safe: [], exceptions: [] })).toEqual([]);
   const check = (): never => {

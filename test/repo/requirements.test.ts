@@ -34,7 +34,7 @@ describe('the list', () => {
     expect(REQUIREMENTS.map(({ id }) => id)).toEqual(ids);
   });
 
-  test('has as many rows in each group as the mission', () => {
+  test('has the expected number of rows in each group', () => {
     const counts = Object.keys(GROUPS).map(
       (group) => REQUIREMENTS.filter((row) => row.group === group).length,
     );
@@ -43,7 +43,7 @@ describe('the list', () => {
     ]);
   });
 
-  test('says something else in each row', () => {
+  test('has a different text in each row', () => {
     expect(new Set(REQUIREMENTS.map(({ text }) => text)).size).toBe(270);
   });
 });
@@ -55,7 +55,7 @@ describe('a citation', () => {
     expect(() => verifies([], 'a sentence', () => {})).toThrow('cites no row');
   });
 
-  test('that got into a report all the same is found there', () => {
+  test('of an unknown row in a report is found', () => {
     const proof = proofOf(['a sentence [S1 S999]', 'passed']);
     expect(findLosses(proof, NOTHING)).toEqual([expect.stringContaining('S999')]);
   });
@@ -96,7 +96,7 @@ describe('where a row is proven', () => {
     expect(standings).toEqual(['here', 'elsewhere', 'failed', 'not run', 'here', 'not run']);
   });
 
-  test('is said to be by contract where the thing itself does not run', () => {
+  test('is marked as by contract where the product itself does not run', () => {
     const softer = REQUIREMENTS.filter(({ byContract }) => byContract !== undefined);
     expect(softer.map(({ id }) => id)).toEqual(['S8', 'S214', 'S268']);
   });
@@ -108,7 +108,7 @@ describe('a skip', () => {
     expect(() => testIf(' ', 'a test', () => {})).toThrow('"a test" is skipped, but');
   });
 
-  test('comes from verifies.ts alone, which asks for the reason', () => {
+  test('comes from verifies.ts alone, which requires a reason', () => {
     const bare = /\b(?:test|it|describe|suite|context)(?:\.\w+)*\.(?:skip|skipIf|runIf|todo)\b/;
     const wrong = ['src', 'test', 'examples'].flatMap((folder) =>
       readdirSync(new URL(`../../${folder}`, import.meta.url), {
@@ -127,7 +127,7 @@ describe('a skip', () => {
 });
 
 describe('the check', () => {
-  test('fails for a pinned row that is no longer proven, whatever the reason', () => {
+  test('fails for a pinned row that is no longer proven, for any reason', () => {
     const proof = proofOf(['a [S1]', 'passed'], ['b [S2]', 'failed'], ['c [S3]', 'skipped']);
     const losses = findLosses(proof, { always: ['S1', 'S2', 'S3', 'S4'], suites: {} });
     expect(losses.map((text) => text.split(':', 1)[0])).toEqual([
@@ -137,7 +137,7 @@ describe('the check', () => {
     ]);
   });
 
-  test('asks for the rows of a suite only if the suite ran', () => {
+  test('requires the rows of a suite only if the suite ran', () => {
     const pinned = { always: [], suites: { postgres: ['S1'], 'real-cli': ['S2'] } };
     const proof = proofOf(['a [S9]', 'passed', 'postgres'], ['b [S2]', 'skipped', 'real-cli']);
     expect(findLosses(proof, pinned)).toEqual([expect.stringContaining('S1 was proven')]);
@@ -169,7 +169,7 @@ describe('the update', () => {
     });
   });
 
-  test('has left only rows that exist in test/proven.json', () => {
+  test('leaves only existing rows in test/proven.json', () => {
     const text = readFileSync(new URL('../proven.json', import.meta.url), 'utf8');
     const { always, suites } = JSON.parse(text) as Pinned;
     const known: readonly string[] = REQUIREMENTS.map(({ id }) => id);

@@ -24,7 +24,7 @@ const cited = [...page.matchAll(/`((?:src|test)\/[^`]+\.ts)`: "([^"]+)"/g)].map(
   ([, file = '', name = '']) => [file, name] as const,
 );
 
-test.each(cited)('the test that docs/guides/security.md names is there: %s, %s', (file, name) => {
+test.each(cited)('docs/guides/security.md names an existing test: %s, %s', (file, name) => {
   expect(existsSync(join(ROOT, file))).toBe(true);
   expect(read(file).replaceAll(/\s+/g, ' ')).toContain(name);
 });
@@ -47,7 +47,7 @@ test('every party of the threat model is in a claim', () => {
     'neighbour tenant',
   ]);
   const named = claims.map(([, party]) => party).join();
-  // What an approver may not do is decided by the rules, which are the claims about the model.
+  // The rules limit an approver; the claims about the model cover them.
   for (const party of parties) if (party !== 'approver') expect(named).toContain(party);
 });
 
@@ -98,7 +98,7 @@ function numberIn(source: string, name: string): number {
   return value;
 }
 
-test('the table of limits is there', () => {
+test('the table of limits exists', () => {
   expect(limits.length).toBeGreaterThan(20);
 });
 

@@ -6,7 +6,7 @@ import { testIf } from '../verifies.ts';
 
 const official = await peer('agent-sdk');
 
-/** What the compiler has against the programs of `test/typed`; empty if nothing. */
+/** The errors of the compiler for the programs of `test/typed`; empty on success. */
 const complaints = (config: string): Promise<string> =>
   promisify(execFile)('node_modules/.bin/tsc', ['-p', `test/typed/${config}`]).then(
     ({ stdout }) => stdout,

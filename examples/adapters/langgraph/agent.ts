@@ -7,7 +7,7 @@ import { type Agent, withRetry } from 'duolane/event';
 import { description, schema, weather } from '../weather.ts';
 
 const graph = createReactAgent({
-  // For names of OpenAI it knows, LangChain loads token tables from the network.
+  // For known model names of OpenAI, LangChain would load token tables from the network.
   llm: new ChatOpenAI({ model: process.env['OPENAI_MODEL'] ?? 'gpt-5', maxRetries: 0 }),
   tools: [tool(weather, { name: 'weather', description, schema })],
   checkpointer: new MemorySaver(),

@@ -4,7 +4,7 @@ import { type Agent, withRetry } from 'duolane/event';
 import OpenAI from 'openai';
 import { description, schema, weather } from '../weather.ts';
 
-openai.setTracingDisabled(true); // it would send every run to the provider
+openai.setTracingDisabled(true); // tracing would send every run to the provider
 const agent = new openai.Agent({
   name: 'weather',
   model: new openai.OpenAIChatCompletionsModel(new OpenAI({ maxRetries: 0 }), 'gpt-5'),

@@ -11,7 +11,8 @@ import { loadQueries, measure, type QuerySet, type Search } from './measure.ts';
 import { type Methods, openMethods } from './methods.ts';
 import { slowness } from '../../../test/support/busy.ts';
 
-// The encoder is opt-in (32 MB): `npm ci --prefix peers/encoder`, or DUOLANE_ENCODER=1 to have it installed here.
+// The encoder is opt-in (32 MB): `npm ci --prefix peers/encoder`, or DUOLANE_ENCODER=1 to have it
+// installed here.
 const missing =
   hasEncoder() || process.env['DUOLANE_ENCODER'] === '1'
     ? (await peer('encoder')).reason
@@ -24,10 +25,10 @@ beforeAll(async () => {
 });
 afterAll(() => methods.close());
 
-/** What the README says of the queries that nothing was chosen by: recall and rank at least. */
+/** The minimum recall and rank of the README for queries that were not used for tuning. */
 const UNSEEN = { heldOut: [0.91, 0.86], stranger: [0.81, 0.74] } as const;
 
-/** What holds on them, whichever vectors are used. */
+/** Checks that hold for these queries with any vectors. */
 async function checkUnseen(search: Search): Promise<void> {
   for (const [set, [recall, mrr]] of Object.entries(UNSEEN)) {
     const asked = queries[set as keyof typeof UNSEEN];
@@ -41,7 +42,8 @@ async function checkUnseen(search: Search): Promise<void> {
       Math.max(plain.recall.keyword, words.recall.keyword),
     );
     expect(score.recall.all).toBeGreaterThanOrEqual(plain.recall.all + 0.04);
-    // Topics win that, not vectors: next to FTS5 with the same topics they only must not lose.
+    // The topics improve the result, not the vectors: compared to FTS5 with topics, they must not
+    // be worse.
     expect(score.recall.all).toBeGreaterThanOrEqual(words.recall.all);
     expect(score.recall.all).toBeGreaterThanOrEqual(recall);
     expect(score.mrr).toBeGreaterThanOrEqual(mrr);
@@ -57,7 +59,7 @@ test('the queries are labelled with passages that exist, at least 60 of them hel
   expect(all.flatMap(({ gold }) => gold).filter((id) => !ids.has(id))).toEqual([]);
 });
 
-test('without the encoder, recall and rank are what the README says, at once', async () => {
+test('without the encoder, recall and rank are as in the README', async () => {
   await checkUnseen(methods.hashed);
   expect((await measure(methods.hashed, queries.heldOut)).p50Ms).toBeLessThan(
     30 * (await slowness()),
@@ -65,18 +67,18 @@ test('without the encoder, recall and rank are what the README says, at once', a
 });
 
 suite('encoder', missing, () => {
-  test('with the encoder, recall and rank are what the README says, and what a query costs', async () => {
+  test('with the encoder, recall, rank and cost of a query are as in the README', async () => {
     const { encoder } = methods;
     if (!encoder) throw new Error('the encoder was installed after the methods were opened');
     await checkUnseen(encoder);
     const before = process.cpuUsage();
     await measure(encoder, queries.heldOut);
-    // Computing, not waiting: 16 ms a query where nobody else has the core, up to twice that where somebody has.
+    // CPU time: 16 ms per query on an idle core, up to twice that on a shared one.
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1000 / queries.heldOut.length).toBeLessThan(50);
   }, 180_000);
 
-  test('the shipped vectors are what the encoder gives', async () => {
+  test('the shipped vectors equal those of the encoder', async () => {
     const chunks = chunk(await loadCorpus()).slice(0, 24);
     await using encoder = await openEncoder();
     const fresh = await embedAll(encoder, chunks.map(subjectOf));
@@ -93,7 +95,7 @@ suite('encoder', missing, () => {
     });
   });
 
-  test('abort leaves an embedding that runs, and the next one works', async () => {
+  test('an abort ends the wait for an embedding, and the next one works', async () => {
     await using encoder = await openEncoder();
     const abort = new AbortController();
     const reason = new Error('enough');
@@ -103,7 +105,7 @@ suite('encoder', missing, () => {
     expect((await encoder.embed(['four'], 'query'))[0]).toHaveLength(512);
   });
 
-  test('what is asked while it ends, and after, is refused and waits for nothing', async () => {
+  test('a request during or after disposal is refused immediately', async () => {
     const encoder = await openEncoder();
     const [running] = await Promise.allSettled([
       encoder.embed(['one'], 'query'),

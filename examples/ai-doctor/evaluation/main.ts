@@ -1,4 +1,5 @@
-// Prints how well the guidelines are found: `npx tsx examples/ai-doctor/evaluation/main.ts [--misses]`.
+// Prints how well the guidelines are found: `npx tsx examples/ai-doctor/evaluation/main.ts
+// [--misses]`.
 import { loadQueries, measure } from './measure.ts';
 import { openMethods } from './methods.ts';
 

@@ -13,7 +13,7 @@ export interface LabelledQuery {
 export interface QuerySet {
   readonly tuning: readonly LabelledQuery[];
   readonly heldOut: readonly LabelledQuery[];
-  /** By somebody who had not seen the topics of the passages. */
+  /** Queries of an author who had not seen the topics of the passages. */
   readonly stranger: readonly LabelledQuery[];
 }
 
@@ -39,15 +39,15 @@ export async function loadQueries(): Promise<QuerySet> {
 export type Search = (query: string) => Promise<readonly string[]>;
 
 export interface Score {
-  /** Part of the queries with a right passage among the first three. */
+  /** The share of queries with a correct passage among the first three. */
   readonly recall: Readonly<Record<Kind | 'all', number>>;
-  /** Mean of one over the place of the first right passage. */
+  /** The mean of 1 divided by the rank of the first correct passage. */
   readonly mrr: number;
   readonly p50Ms: number;
   readonly misses: readonly LabelledQuery[];
 }
 
-/** Runs every query once, one after another. */
+/** Runs every query once, sequentially. */
 export async function measure(search: Search, queries: readonly LabelledQuery[]): Promise<Score> {
   const misses: LabelledQuery[] = [];
   const times: number[] = [];

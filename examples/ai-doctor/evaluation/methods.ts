@@ -10,15 +10,15 @@ import type { Search } from './measure.ts';
 
 const LIMIT = 10;
 
-/** The ways to search that are compared; `close` ends what they started. */
+/** The search methods that are compared; `close` releases their resources. */
 export interface Methods {
-  /** FTS5 over title and text: what one gets without our work. */
+  /** FTS5 over title and text: the baseline. */
   readonly plain: Search;
   /** FTS5 over title, text and topics. */
   readonly words: Search;
-  /** With hashed vectors: what runs when the encoder is not installed. */
+  /** With hashed vectors, which are used without the encoder. */
   readonly hashed: Search;
-  /** With the encoder's vectors, if it is installed. */
+  /** With vectors of the encoder, if it is installed. */
   readonly encoder?: Search;
   close(): Promise<void>;
 }

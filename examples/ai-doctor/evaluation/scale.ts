@@ -1,7 +1,7 @@
-// Prints what a search costs at many passages: `npx tsx examples/ai-doctor/evaluation/scale.ts [passages …]`.
-// Passages are shuffled sentences of the corpus, vectors are mixed from those of the encoder: for time and
-// memory, not for quality. Random vectors would not do: all of them are equally far from each other, and to
-// build an index of that takes ten times as long.
+// Prints the cost of a search over many passages: `npx tsx examples/ai-doctor/evaluation/scale.ts
+// [passages …]`. Passages are shuffled sentences of the corpus, vectors are mixed from those of the
+// encoder: for time and memory, not for quality. Random vectors would not do: all of them are
+// equally far from each other, and to build an index of that takes ten times as long.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -73,7 +73,7 @@ async function measureZvec(module: Zvec, size: number): Promise<void> {
   rmSync(folder, { recursive: true });
 }
 
-/** Three of the encoder's vectors in random parts, and a little that is nobody's. */
+/** A random mix of three vectors of the encoder, with some noise. */
 function vector(): Float32Array {
   const parts = Array.from({ length: 3 }, () => ({
     of: shipped[Math.floor(random() * shipped.length)] as Float32Array,
@@ -90,7 +90,7 @@ async function shippedVectors(): Promise<readonly Float32Array[]> {
   const chunks = chunk(await loadCorpus());
   const { id: embedder, dimensions } = ENCODER;
   const vectors = await readShipped({ corpus: corpusHash(chunks), embedder, dimensions });
-  if (!vectors) throw new Error('data/vectors.json is not current: run evaluation/embed.ts');
+  if (!vectors) throw new Error('data/vectors.json is not current; run evaluation/embed.ts');
   return vectors;
 }
 
@@ -105,7 +105,7 @@ async function timed(search: (query: string) => Promise<unknown>): Promise<strin
   return [0, Math.floor(times.length / 2)].map((at) => times[at]?.toFixed(1)).join(' / ');
 }
 
-/** A small random generator, so that two runs compare the same. */
+/** A seeded random generator, so that two runs compare the same data. */
 function mulberry(seed: number): () => number {
   let state = seed;
   return () => {

@@ -9,13 +9,13 @@ const MAX_ACTIONS = 6;
 const URGENCY: readonly SuggestedAction['priority'][] = ['urgent', 'soon', 'routine'];
 const TREATING = new Set(['Management', 'Prevention', 'Acute care']);
 
-/** What the sources advise for conditions and values that the patient has. */
+/** The advice of the sources for the conditions and values of the patient. */
 export function suggestedActions(
   facts: Facts,
   sources: readonly Source[],
 ): readonly SuggestedAction[] {
   const actions = sources.flatMap(({ id, section, title, text }): SuggestedAction[] => {
-    // What is right for others may harm here: in pregnancy only what is said of pregnancy counts.
+    // Advice for others may harm here: in pregnancy only sentences about pregnancy count.
     const fitting = facts.record.pregnant ? section === 'Pregnancy' : TREATING.has(section);
     if (!fitting) return [];
     const judged = judge(text, facts).filter(({ holds }) => holds !== 'fails');
@@ -24,7 +24,7 @@ export function suggestedActions(
       isAbout(facts, title) ||
       met.some(({ sentence }) => isAbout(facts, sentence)) ||
       facts.abnormal.some(({ name, direction }) => hasWord(title, `${direction} ${name}`));
-    // An emergency is only advised where a value says that it is one.
+    // Advice for an emergency needs a value that shows one.
     if (!ours || (section === 'Acute care' && met.length === 0)) return [];
     const chosen = (met.length > 0 ? met : judged)
       .map(({ sentence }) => sentence)
@@ -42,7 +42,7 @@ export function suggestedActions(
     .slice(0, MAX_ACTIONS);
 }
 
-/** Screenings and vaccines for a person of this age, sex and history, who does not have the disease already. */
+/** Screenings and vaccines for a person of this age, sex and history, without the disease. */
 export function screenings(facts: Facts, sources: readonly Source[]): readonly Screening[] {
   if (facts.record.age < 18) return [];
   return sources.flatMap(({ id, section, title, text }): Screening[] => {
@@ -68,7 +68,7 @@ function isForSex({ record: { sex } }: Facts, text: string): boolean {
   return sex === 'female' ? women || !men : men || !women;
 }
 
-/** Every condition must hold, and where diseases are named, one of them must be the patient's. */
+/** Every condition must hold; if diseases are named, the patient must have one of them. */
 function isForPerson(
   { record, conditions, valueOf }: Facts,
   segment: Segment,
@@ -92,7 +92,7 @@ function isForPerson(
 const isAbout = ({ conditions }: Facts, text: string): boolean =>
   conditions.some(({ terms }) => terms.some((term) => mentions(text, [term])));
 
-/** Each sentence with what its conditions say of the patient. */
+/** Each sentence with the result of its conditions for the patient. */
 function judge(
   text: string,
   { valueOf }: Facts,
@@ -111,7 +111,7 @@ function judge(
   });
 }
 
-/** "In A with B or C, …": a sentence that says for whom it is must mean this patient. */
+/** "In A with B or C, …": whether the group that a sentence names includes this patient. */
 function isMeant(facts: Facts, sentence: string): boolean {
   if (!sentence.startsWith('In ')) return true;
   const comma = sentence.lastIndexOf(',');
@@ -122,11 +122,11 @@ function isMeant(facts: Facts, sentence: string): boolean {
   });
 }
 
-/** Advises what an allergy forbids. */
+/** Whether a sentence advises a drug that an allergy forbids. */
 const forbidden = ({ allergies }: Facts, sentence: string): boolean =>
   allergies.some(({ terms }) => mentions(sentence, terms));
 
-/** Advises to begin what the patient takes. */
+/** Whether a sentence advises to start a drug that the patient already takes. */
 const takesAlready = ({ drugs }: Facts, sentence: string): boolean =>
   /^(?:Start|Begin|Give|Offer|Add)\b/.test(sentence) &&
   drugs.some(({ terms }) => mentions(sentence, terms));

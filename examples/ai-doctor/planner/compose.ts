@@ -9,7 +9,7 @@ import { medicationConcerns } from './safety.ts';
 
 export const DISCLAIMER = 'Educational example, not medical advice.';
 
-/** The briefing of a patient from what the searches returned: sentences are quoted, never invented. */
+/** Composes the briefing from search results: sentences are quoted, never invented. */
 export function compose(facts: Facts, found: readonly Source[]): PatientBriefing {
   const sources = [...new Map(found.map((source) => [source.id, source])).values()];
   const medicationSafety = medicationConcerns(facts, sources);
@@ -22,7 +22,7 @@ export function compose(facts: Facts, found: readonly Source[]): PatientBriefing
   const cited = new Set(
     Object.values(briefing).flatMap((items) => items.flatMap(({ citations }) => citations)),
   );
-  // Nothing fits the patient: then at least what was read.
+  // No sentence applies to the patient: report the passages that were read.
   if (cited.size === 0 && sources[0]) cited.add(sources[0].id);
   return {
     summary: summary(facts, medicationSafety.length, sources),
@@ -92,7 +92,7 @@ function findings(
   return [...clashes, ...values];
 }
 
-/** Whether a passage makes advice depend on this value, and it does. */
+/** Whether the advice of a passage depends on this value, and the value meets the condition. */
 const dependsOn = (text: string, name: string, value: number): boolean =>
   sentences(text).some((sentence) =>
     conditionsIn(sentence).found.some(({ of, holds }) => of === name && holds(value)),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { conditionsIn, segmentsOf, verdict, type Verdict } from './conditions.ts';
 
-/** What a sentence says of somebody with these values, piece by piece. */
+/** The result of each part of a sentence for a patient with these values. */
 function judge(
   sentence: string,
   values: Readonly<Record<string, number>>,
@@ -54,7 +54,7 @@ describe('conditions in a sentence', () => {
     expect(judge(sentence, values)).toEqual(expected);
   });
 
-  test('goals, times and doses are none', () => {
+  test('goals, times and doses are not conditions', () => {
     expect(conditionsIn('Aim for an HbA1c below 7 percent.').found).toEqual([]);
     expect(
       conditionsIn('Chest pain over 15 minutes, potassium checked for more than 3 days.').found,
@@ -62,7 +62,7 @@ describe('conditions in a sentence', () => {
     expect(conditionsIn('Do not raise sodium by more than 8 in a day.').found).toEqual([]);
   });
 
-  test('a number alone is about what was spoken of before', () => {
+  test('a number alone belongs to the subject of the sentence before', () => {
     expect(judge('Metformin is contraindicated below 30.', { eGFR: 24 }, 'eGFR')).toEqual([
       'holds',
     ]);

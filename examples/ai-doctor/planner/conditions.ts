@@ -4,11 +4,11 @@ import { ANALYTES } from '../labs.ts';
 export interface Condition {
   readonly of: string;
   readonly holds: (value: number) => boolean;
-  /** Where it ends in the sentence. */
+  /** The position of its end in the sentence. */
   readonly end: number;
 }
 
-/** A piece of a sentence with the conditions that belong to it. */
+/** A part of a sentence with its conditions. */
 export interface Segment {
   readonly text: string;
   readonly conditions: readonly Condition[];
@@ -51,7 +51,7 @@ const AGE: readonly (readonly [RegExp, (low: number, high: number) => (age: numb
 
 const NUMBER = String.raw`(\d+(?:\.\d+)?)`;
 const UNIT = String.raw`\s*(?:percent|%|mg/dL|mg/g|pg/mL|ng/mL|kg|mmHg)?`;
-/** What follows a number that measures time or a dose, not the patient. */
+/** Units after a number that measures time or a dose, not the patient. */
 const NOT_A_VALUE =
   /^\s*(?:minutes?|hours?|days?|weeks?|months?|years?|mg\b(?!\/)|g\b|units?|doses?|times|MME|morphine|a (?:day|year)|in a day|pack)/i;
 
@@ -70,15 +70,20 @@ const COMPARED: readonly (readonly [
   [new RegExp(`${NUMBER}${UNIT} or less`, 'gi'), (a) => (value) => value <= a],
 ];
 
-/** "most of all when …" says more of the same, and "aim for below 7" where to go: neither is a condition. */
+/**
+ * "most of all when …" only adds emphasis, and "aim for below 7" is a goal: neither is a condition.
+ */
 const EMPHASIS = /,? (?:most of all|most often|particularly|especially|chiefly)\b[^.;]*/gi;
 const GOAL = /\b(?:goals?|aim|target|should fall)\b/i;
 
-/** A sentence without its asides, in its length. */
+/** Replaces such parts of a sentence by spaces, so that positions stay valid. */
 export const withoutAsides = (sentence: string): string =>
   sentence.replace(EMPHASIS, (aside) => ' '.repeat(aside.length));
 
-/** The conditions of a sentence in their order. `before` is what an earlier sentence was about, for "below 30" alone. */
+/**
+ * The conditions of a sentence in their order. `before` is what an earlier sentence was about, for
+ * "below 30" alone.
+ */
 export function conditionsIn(
   sentence: string,
   before?: string,
@@ -129,7 +134,7 @@ export function conditionsIn(
   return { found: found.toSorted((a, b) => a.end - b.end), ...(about !== undefined && { about }) };
 }
 
-/** Cuts a sentence after each condition that is followed by `and`, `or` or a semicolon. */
+/** Splits a sentence after each condition that is followed by `and`, `or` or a semicolon. */
 export function segmentsOf(sentence: string, conditions: readonly Condition[]): readonly Segment[] {
   if (/\b(?:two|three) of\b/i.test(sentence)) return [{ text: sentence, conditions }];
   const segments: Segment[] = [];
@@ -148,8 +153,8 @@ export function segmentsOf(sentence: string, conditions: readonly Condition[]): 
 export type Verdict = 'holds' | 'fails' | 'open';
 
 /**
- * Whether the patient meets the conditions. One is enough, unless the sentence counts ("two of
- * three"); where a measured value is known, it decides and not the age.
+ * Whether the patient meets the conditions. One is enough, unless the sentence requires a number of
+ * them ("two of three"). A known measured value takes precedence over the age.
  */
 export function verdict(
   { text, conditions }: Segment,

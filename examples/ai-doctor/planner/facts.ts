@@ -22,12 +22,12 @@ export interface Abnormal {
   readonly direction: 'low' | 'high';
 }
 
-/** A record as the planner reads it: names made equal, values by name, what is out of range. */
+/** A record in the form for the planner: normalized names, values by name, values out of range. */
 export interface Facts {
   readonly record: PatientRecord;
   readonly drugs: readonly Drug[];
   readonly conditions: readonly { readonly name: string; readonly terms: readonly string[] }[];
-  /** What the patient is said not to have, or only relatives have. */
+  /** Conditions that the record denies, or that only relatives have. */
   readonly notOwn: readonly string[];
   readonly allergies: readonly { readonly substance: string; readonly terms: readonly string[] }[];
   readonly abnormal: readonly Abnormal[];
@@ -87,7 +87,7 @@ export function factsOf(record: PatientRecord): Facts {
 const NOT_OWN =
   /^(?:no|not|never|denies|without|negative for|family history|fh)\b|\b(?:ruled out|excluded)\b/i;
 
-/** People write "none" into a list instead of leaving it empty. */
+/** Some records have "none" in a list instead of an empty list. */
 const isSomething = (written: string): boolean =>
   !/^(?:none|nil|n\/?a|nka|nkda|-+|no (?:known )?(?:drug )?(?:allerg|medication|condition)\w*)\.?$/i.test(
     written.trim(),

@@ -1,4 +1,4 @@
-// What names stand for. No dose, no danger, no advice in here: those are read from the guidelines.
+// Synonyms and classes. Doses, risks and advice are not here: they come from the guidelines.
 
 /** Classes as guidelines write them; the first that has a drug is the one that is searched for. */
 const CLASSES: Readonly<Record<string, string>> = {
@@ -60,7 +60,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   calcium: 'calcium',
 };
 
-/** Drugs of no class above that the guidelines speak of. */
+/** Drugs in the guidelines that belong to no class above. */
 const OTHERS =
   'metformin pioglitazone allopurinol colchicine lithium digoxin amiodarone levothyroxine ' +
   'propylthiouracil methotrexate azathioprine mercaptopurine mycophenolate valproate lamotrigine ' +
@@ -69,7 +69,7 @@ const OTHERS =
   'isotretinoin naloxone naltrexone acamprosate varenicline nitrofurantoin fosfomycin sildenafil ' +
   'tadalafil paracetamol adrenaline';
 
-/** Other ways to write a drug. */
+/** Synonyms of drugs. */
 const BRANDS: Readonly<Record<string, string>> = {
   acetaminophen: 'paracetamol',
   tylenol: 'paracetamol',
@@ -211,13 +211,16 @@ export function drugNames(written: string): readonly string[] {
 
 const drugName = (written: string): string => drugNames(written)[0] ?? written;
 
-/** A drug's own name and its classes. An unknown one is at least itself. */
+/** The name of a drug and its classes; of an unknown drug the name alone. */
 export const drugTerms = (written: string): readonly string[] => {
   const name = drugName(written);
   return [name, ...(termsByDrug.get(name) ?? [])];
 };
 
-/** What an allergy to a substance forbids: itself, its nearest class, and all that are in the class it names. */
+/**
+ * What an allergy to a substance forbids: itself, its nearest class, and all that are in the class
+ * it names.
+ */
 export function allergyTerms(substance: string): readonly string[] {
   const name = drugName(substance);
   const members = Object.entries(CLASSES).find(([names]) => includes(names.split('|'), name));
@@ -245,22 +248,22 @@ const isName = (written: string, name: string): boolean =>
 
 export const conditionName = (written: string): string => conditionTerms(written)[1] ?? written;
 
-/** Names of conditions that a text could speak of, for telling whether it is about somebody else. */
+/** All names of conditions, to detect whether a text is about another group of patients. */
 export const ALL_CONDITIONS: readonly string[] = CONDITIONS.flat().filter(
   (each) => each.length > 2,
 );
 
-/** Whether a text speaks of any drug or class that we know. */
+/** Whether a text names any known drug or class. */
 export const mentionsDrug = (text: string): boolean =>
   [...termsByDrug.keys(), ...ALL_TERMS].some((term) => hasWord(text, term));
 
-/** Whether a text has a name as a whole word, singular or plural. */
+/** Whether a text has a name as a complete word, singular or plural. */
 export function hasWord(text: string, name: string): boolean {
   return pattern(name).test(text);
 }
 
 /**
- * Whether a text speaks of one of the terms. A longer name hides the shorter one inside it:
+ * Whether a text names one of the terms. A longer name hides the shorter one inside it:
  * "non-selective beta blockers" are not all beta blockers, type 1 is not type 2 diabetes.
  */
 export function mentions(text: string, terms: readonly string[]): boolean {

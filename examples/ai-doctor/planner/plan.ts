@@ -6,9 +6,9 @@ const PER_TURN = 3;
 const MAX_DRUGS_PER_QUERY = 5;
 
 /**
- * The searches for a patient, most urgent first, in the turns in which they are made: what the drugs
- * do to these kidneys and to each other, what an allergy, a pregnancy or old age forbids, how the
- * conditions are treated, what to screen for. At least two and at most six.
+ * The searches for a patient, most urgent first, in the turns in which they are made: what the
+ * drugs do to these kidneys and to each other, what an allergy, a pregnancy or old age forbids, how
+ * the conditions are treated, what to screen for. At least two and at most six.
  */
 export function planSearches(facts: Facts): readonly (readonly string[])[] {
   const { record, drugs, conditions, allergies, abnormal } = facts;

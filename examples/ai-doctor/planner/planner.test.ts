@@ -55,7 +55,7 @@ interface Played {
   readonly turns: number;
 }
 
-/** The loop of an agent around the planner, without a process: at most four calls of the model. */
+/** The agent loop around the planner without a process: at most four model calls. */
 async function play(record: PatientRecord): Promise<Played> {
   const tools = [{ name: SEARCH_TOOL_FULL }, { name: 'StructuredOutput' }];
   const messages: PlannerRequest['messages'][number][] = [
@@ -98,7 +98,7 @@ describe('every sample patient', () => {
     expect(names.length).toBeGreaterThanOrEqual(12);
   });
 
-  test.each(names)('%s: what must be flagged is, what must not is not', async (name) => {
+  test.each(names)('%s: flags exactly the expected concerns', async (name) => {
     const wanted = expectations[name];
     const { briefing, searches, turns } = await play(readRecord(await sampleText(name)));
     const { medicationSafety } = briefing;
@@ -163,7 +163,7 @@ const anyRecord: fc.Arbitrary<PatientRecord> = fc.record({
   ),
 });
 
-test('any record of the schema gets a briefing whose citations resolve and whose words are quotes', async () => {
+test('any valid record gets a briefing whose citations resolve and whose sentences are quotes', async () => {
   await fc.assert(
     fc.asyncProperty(anyRecord, async (record) => {
       const { briefing, returned, searches } = await play(readRecord(record));
@@ -176,7 +176,7 @@ test('any record of the schema gets a briefing whose citations resolve and whose
   );
 });
 
-describe('a record as people write it', () => {
+describe('a record with the usual variations', () => {
   const base: PatientRecord = {
     age: 60,
     sex: 'female',
@@ -213,7 +213,7 @@ describe('a record as people write it', () => {
     expect(drugNames(written)).toEqual(names);
   });
 
-  test('a medicine that no passage speaks of is said to be unchecked', async () => {
+  test('a medicine without a passage is reported as unchecked', async () => {
     const alone = await briefed({ medications: [{ name: 'zyxomab' }] });
     expect(alone.summary).toContain('No passage that was found speaks of zyxomab');
     expect(alone.summary).not.toContain('no concern');
@@ -224,7 +224,7 @@ describe('a record as people write it', () => {
   });
 
   test.each(['no diabetes', 'denies diabetes', 'Diabetes ruled out', 'family history of diabetes'])(
-    '%s is no diabetes of the patient',
+    '%s does not mean that the patient has diabetes',
     async (written) => {
       const { screenings, summary } = await briefed({ conditions: [written] });
       expect(screenings.map(({ screening }) => screening)).not.toContain(
@@ -235,7 +235,7 @@ describe('a record as people write it', () => {
     },
   );
 
-  test('of several values of one kind the latest counts, whichever stands first', async () => {
+  test('of several values of one kind the latest counts, in any order', async () => {
     const labs = [
       { name: 'eGFR', value: 90, date: '2025-01-01' },
       { name: 'GFR', value: 25, date: '2020-01-01' },
@@ -249,7 +249,7 @@ describe('a record as people write it', () => {
     }
   });
 
-  test('"none" is no disease, no medicine and no allergy', async () => {
+  test('"none" in a list means an empty list', async () => {
     const { summary, findings } = await briefed({
       conditions: ['None'],
       medications: [{ name: 'none' }],
@@ -261,7 +261,7 @@ describe('a record as people write it', () => {
   });
 });
 
-test('words without a record, and a record that is wrong, are answered in words', () => {
+test('a text without a record, and an invalid record, get an explanation', () => {
   const ask = (content: string): string =>
     plan({ messages: [{ role: 'user', content }], tools: [] }).text;
   expect(ask('hello')).toContain('patient records as JSON');
@@ -276,7 +276,7 @@ test('a long name hides the short one inside it', () => {
   expect(mentions('People with type 1 diabetes', ['type 2 diabetes', 'diabetes'])).toBe(false);
 });
 
-test('sources survive the way through XML, whatever is in them', () => {
+test('sources with any content survive XML encoding', () => {
   const source = fc.record({
     id: fc.string(),
     title: fc.string(),

@@ -5,16 +5,16 @@ import { conditionsIn, type Segment, segmentsOf, verdict, withoutAsides } from '
 import type { Drug, Facts } from './facts.ts';
 import { mentions, mentionsDrug } from './lexicon.ts';
 
-/** Words by which a guideline warns. */
+/** Words of a warning in a guideline. */
 const CAUTION =
   /\b(?:avoid|stop(?:ped)?|never|not|must|harm|contraindicated|forbids?|reduce|halve|limit|lower|lengthen|danger|raises?|increases?|risk|cause[sd]?|worsen|oppose|start \w+ at|depends|check|recheck|replace|review|doubles?|hold|unsafe|adds?|weaken|bind|fail|blocks?|regular)\b/i;
 const GRAVE =
   /\b(?:contraindicated|must not|never|do not|avoid|forbids?|fatal|harm|emergency|collapse|stop)\b/i;
-/** What is offered instead, which is no reason to worry. */
+/** Phrases that offer an alternative, which is not a warning. */
 const REMEDY =
   /\b(?:add(?:ing)?|choose|use|offer|prefer|changing to|switch to|or use|alternatives?|safer|instead|option|is an? )\b[^.;,]*/gi;
 
-/** The concerns that the sources raise about this patient's drugs, gravest first. */
+/** The concerns of the sources about the drugs of this patient, most severe first. */
 export function medicationConcerns(
   facts: Facts,
   sources: readonly Source[],
@@ -51,8 +51,8 @@ const saidOf = (drugs: readonly Drug[], text: string): readonly Drug[] =>
   drugs.filter(({ terms }) => mentions(text, terms));
 
 /**
- * By the title: `X with Y or Z` needs a drug of each side, `X with Y and Z` all three; `X …` needs X
- * and another in one sentence; a title without a drug needs two in one sentence.
+ * By the title: `X with Y or Z` needs a drug of each side, `X with Y and Z` all three; `X …` needs
+ * X and another in one sentence; a title without a drug needs two in one sentence.
  */
 function interaction({ drugs }: Facts, { id, title, text }: Source): readonly MedicationConcern[] {
   const [left = '', right] = title.replace(/^CDC 2022: /, '').split(/ with /);
@@ -140,7 +140,7 @@ function warnings(
   }
   if (involved.size === 0) return [];
   const first = told[0] ?? '';
-  // A sentence that says "it" needs to be told what.
+  // A sentence with "it" needs the title, which names the subject.
   const concern = `${saidOf(drugs, first).length > 0 ? '' : `${title}: `}${told.join(' ')}`;
   return [
     {

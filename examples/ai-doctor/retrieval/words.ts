@@ -1,16 +1,16 @@
 import type { Chunk } from './corpus.ts';
 import type { Database } from '../../support/sqlite.ts';
 
-/** Words that say nothing about the subject; without them a question is matched by what it asks about. */
+/** Words without meaning for a search. A query without them matches by its subject. */
 const STOP = new Set(
   (
-    'a an the of in on at to for with and or is are be was were do does did how what which when who ' +
-    'whom that this it its i my me you your should can could would will has have had from by as not ' +
-    'no any some than then there they them their he she his her if into out up over so about since ' +
-    'after before during someone somebody patient person people'
-  ).split(' '),
+    'a,an,the,of,in,on,at,to,for,with,and,or,is,are,be,was,were,do,does,did,how,what,which,' +
+    'when,who,whom,that,this,it,its,i,my,me,you,your,should,can,could,would,will,has,have,' +
+    'had,from,by,as,not,no,any,some,than,then,there,they,them,their,he,she,his,her,if,into,' +
+    'out,up,over,so,about,since,after,before,during,someone,somebody,patient,person,people'
+  ).split(','),
 );
-/** Title, text, topics: a word of the text says least. */
+/** Weights of title, text and topics: a match in the text counts least. */
 const WEIGHTS = '3, 1, 3';
 
 export const WORD_TABLE = `create virtual table words using fts5(title, text, topics, tokenize = 'porter unicode61')`;

@@ -7,7 +7,9 @@ export interface Near {
   readonly score: number;
 }
 
-/** Vectors that can be searched, from any number of callers at once; disposing gives back what was opened. */
+/**
+ * Vectors that any number of callers may search concurrently; disposing releases what was opened.
+ */
 export interface VectorStore extends Disposable {
   readonly size: number;
   /** The nearest first, at most `limit`. A query of another width is refused with `invalid`. */
@@ -18,14 +20,17 @@ export interface VectorStore extends Disposable {
 export interface VectorSource {
   readonly fingerprint: Fingerprint;
   readonly size: number;
-  /** Makes them, which is dear: only for an engine that does not have them yet. One per place, of unit length. */
+  /**
+   * Computes the vectors, which is expensive: only for an engine without them. One per position, of
+   * unit length.
+   */
   readonly make: () => Promise<readonly Float32Array[]>;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Keeps vectors and searches them. `open` takes those of the same fingerprint as they are and else
- * replaces them; whoever opens at the same time finds the old ones or the new ones, never half.
+ * Stores vectors and searches them. `open` uses stored vectors with the same fingerprint and
+ * replaces others. A concurrent `open` finds the old vectors or the new ones, never a part of them.
  */
 export interface VectorEngine {
   open(source: VectorSource): Promise<VectorStore>;

@@ -23,7 +23,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const engines = await peer('vectors');
 
 const WIDTH = 32;
-/** Vectors in some groups, as texts have them; the same at every run. */
+/** Vectors in clusters, like those of texts; the same in every run. */
 const vectors = Array.from({ length: 2500 }, (_, at) =>
   unit(Array.from({ length: WIDTH }, (_, i) => Math.sin((at % 50) * 7 + i * i) + Math.sin(at * i))),
 );
@@ -41,9 +41,9 @@ function source(corpus: string, of = vectors): VectorSource & { made: number } {
   return result;
 }
 
-/** What every engine promises. `open` gives an engine over the same place each time. */
+/** The contract of every engine. `open` returns an engine over the same storage each time. */
 function keepsTheContract(open: () => Promise<VectorEngine>): void {
-  test('finds what comparing all finds, the nearest first', async () => {
+  test('finds the same vectors as a full comparison, nearest first', async () => {
     using store = await (await open()).open(source('first'));
     using all = flatStore(vectors);
     let agreed = 0;
@@ -61,7 +61,7 @@ function keepsTheContract(open: () => Promise<VectorEngine>): void {
     expect(agreed / 500).toBeGreaterThan(0.95);
   }, 120_000);
 
-  test('makes vectors once for a corpus, and again for another', async () => {
+  test('computes vectors once for a corpus, and again for another', async () => {
     const engine = await open();
     const again = source('first');
     {
@@ -86,7 +86,7 @@ function keepsTheContract(open: () => Promise<VectorEngine>): void {
     await expect(store.search(query, 1, AbortSignal.abort(reason))).rejects.toBe(reason);
   });
 
-  test('keeps nothing of a build that broke off', async () => {
+  test('keeps nothing of an interrupted build', async () => {
     const engine = await open();
     const broken = { ...source('third'), make: () => Promise.reject(new Error('no power')) };
     await expect(engine.open(broken)).rejects.toThrow('no power');
@@ -124,7 +124,7 @@ suite('pgvector', engines.reason, () => {
   afterAll(async () => (await connection)?.close());
   keepsTheContract(async () => pgvectorEngine(await connect()));
 
-  test('the index is used, and looks at more candidates than we ask for', async () => {
+  test('the index is used, with more candidates than requested', async () => {
     const pg = await connect();
     const engine = pgvectorEngine(pg, { table: `odd "name"` });
     using store = await engine.open(source('first'));
@@ -148,7 +148,7 @@ suite('pgvector', engines.reason, () => {
 
 /**
  * Not a Qdrant: a server that keeps the contract of its REST API as its documentation has it, and
- * refuses everything else. No server of Qdrant can be had from npm.
+ * refuses everything else. No Qdrant server is available on npm.
  */
 describe('Qdrant, by the contract of its REST API', async () => {
   interface Point {
@@ -164,7 +164,7 @@ describe('Qdrant, by the contract of its REST API', async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   keepsTheContract(async () => qdrantEngine({ url, apiKey: 'key' }));
 
-  test('a wrong key and a server that is not there say so', async () => {
+  test('a wrong key and an unreachable server are reported', async () => {
     await expect(qdrantEngine({ url, apiKey: 'no' }).open(source('x'))).rejects.toThrow(
       /Qdrant answered 401 to POST/,
     );

@@ -1,8 +1,8 @@
 import { checkWidth, type VectorEngine } from './engine.ts';
 
 /**
- * One connection to a PostgreSQL with pgvector 0.7 or later: a `Client` of `pg`, or PGlite. No pool: the
- * transaction and the depth of a search belong to the connection.
+ * One connection to a PostgreSQL with pgvector 0.7 or later: a `Client` of `pg`, or PGlite. No
+ * pool: the transaction and the depth of a search belong to the connection.
  */
 export interface PgConnection {
   query(
@@ -12,12 +12,18 @@ export interface PgConnection {
 }
 
 export interface PgVectorOptions {
-  /** The table, made when it is missing. Its owner in the database must be allowed to use the extension. */
+  /**
+   * The table, made when it is missing. Its owner in the database must be allowed to use the
+   * extension.
+   */
   readonly table?: string;
 }
 
 const ROWS_AT_ONCE = 1000;
-/** How many candidates a search looks at, and so the most that it can give. The default of 40 is less than we ask for. */
+/**
+ * How many candidates a search looks at, and so the most that it can give. The default of 40 is
+ * less than we ask for.
+ */
 const CANDIDATES = 100;
 
 /** Vectors as 16-bit floats with an HNSW index, in a database that many processes may share. */
@@ -40,7 +46,7 @@ export function pgvectorEngine(
         const vectors = await make();
         await connection.query('begin');
         try {
-          // Whoever else opens now waits here and then finds the work done.
+          // Another process that opens the index waits here and then finds it complete.
           await connection.query(`lock table ${made} in exclusive mode`);
           if (!(await isBuilt(name))) {
             await connection.query(`drop table if exists ${rows}`);
@@ -79,7 +85,7 @@ export function pgvectorEngine(
           );
           return found.map(({ at, score }) => ({ at: Number(at), score: Number(score) }));
         },
-        [Symbol.dispose]() {}, // the connection is the caller's
+        [Symbol.dispose]() {}, // the caller owns the connection
       };
     },
   };

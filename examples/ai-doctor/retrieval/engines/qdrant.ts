@@ -18,8 +18,8 @@ const Points = z.object({
 });
 
 /**
- * A collection in Qdrant 1.10 or later, over REST. The collection is named after what it holds and counts
- * as built when it has every point, so a build that broke off is done again.
+ * A collection in Qdrant 1.10 or later, over REST. The collection is named after what it holds and
+ * counts as built when it has every point, so a build that broke off is done again.
  */
 export function qdrantEngine(options: QdrantOptions): VectorEngine {
   const { url, prefix = 'guidelines', apiKey, timeoutMs = 30_000 } = options;

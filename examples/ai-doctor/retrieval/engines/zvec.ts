@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DuolaneError } from 'duolane';
 import { checkWidth, type VectorEngine } from './engine.ts';
 
-/** What we use of `@zvec/zvec`. */
+/** The part of `@zvec/zvec` that this engine uses. */
 export interface Zvec {
   readonly ZVecCollectionSchema: new (schema: {
     readonly name: string;
@@ -104,7 +104,7 @@ async function build(
   }
 }
 
-/** Somebody else was quicker with the same vectors. */
+/** Ignores that another process created the same index first. */
 function ignoreTaken(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
 }
