@@ -71,7 +71,7 @@ test('an "ok" that may be meant for an answered question approves nothing', asyn
   const task = taskIdOf(await all(caller.say('go')));
   const second = (await all(caller.say('ok', { taskId: task }))).at(-1);
   expect(wordOf(second!)).toBe('input-required');
-  const [, code = ''] = /approve in words: approve (\w+)/.exec(statusText(second)) ?? [];
+  const [, code = ''] = /approve as text: approve (\w+)/.exec(statusText(second)) ?? [];
 
   const late = await caller.call('SendMessage', caller.message('ok', { taskId: task }));
   expect(late).toMatchObject({ error: { code: -32602 } });

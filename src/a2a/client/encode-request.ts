@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { httpFailure } from './read-response.ts';
 import type { ClientDialect } from './client-dialects.ts';
 import type { Operation } from '../protocol/dialect.ts';
-import { optionsIn, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
+import { errorOptions, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
 
 /** A request of the client before it is sent. */
@@ -91,7 +91,7 @@ export function errorFromResponse(
   const { retryAfterMs } = httpFailure(response, text);
   return new A2AError(reason, text, {
     ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...optionsIn(metadata),
+    ...errorOptions(metadata),
   });
 }
 

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { detailedStatus, detailsIn, STATUS, statusOf } from '../../grpc/index.ts';
 import { ErrorInfoSchema } from '../../grpc/gen/google/rpc/error_details_pb.ts';
 import type { Operation } from '../protocol/dialect.ts';
-import { optionsIn, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
+import { errorOptions, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
 
 const DOMAIN = 'a2a-protocol.org';
 
@@ -40,5 +40,5 @@ export function refusalIn(error: unknown, operation: Operation): unknown {
   const guessed = ended ? 'TASK_NOT_CANCELABLE' : BY_STATUS.get(status.status);
   const reason = named !== undefined && named in REASONS ? (named as A2AErrorReason) : guessed;
   if (reason === undefined) return error;
-  return new A2AError(reason, status.message, { cause: error, ...optionsIn(info?.metadata) });
+  return new A2AError(reason, status.message, { cause: error, ...errorOptions(info?.metadata) });
 }
