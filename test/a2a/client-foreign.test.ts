@@ -94,7 +94,7 @@ test('a card of another version can be overridden, and the refusal says how', as
     response.end(JSON.stringify({ name: 'x', protocolVersion: '0.2.0', url: server.url })),
   );
   await using _ = server;
-  await expect(connectA2A(server.url)).rejects.toThrow(`"0.2.0": if the agent speaks 0.3`);
+  await expect(connectA2A(server.url)).rejects.toThrow(`"0.2.0": if the agent supports 0.3`);
   expect(await connectA2A(server.url, { version: '0.3' })).toMatchObject({
     version: '0.3',
     binding: 'JSONRPC',
