@@ -7,13 +7,13 @@ import { errorOptions, REASONS, A2AError, type A2AErrorReason } from '../protoco
 
 const DOMAIN = 'a2a-protocol.org';
 
-/** A refusal as the end of a call: the status of its kind, and in the details the reason. */
-export function toGrpcStatus(refusal: A2AError): DuolaneError {
-  const { reason, message, code, metadata = {} } = refusal;
+/** The error that ends a gRPC call: the canonical status, with the reason in its details. */
+export function toGrpcStatus(error: A2AError): DuolaneError {
+  const { reason, message, code, metadata = {} } = error;
   const status = STATUS[camelCase(REASONS[reason].status)];
   const info = create(ErrorInfoSchema, { reason, domain: DOMAIN, metadata });
   const cause = detailedStatus(status, message, [{ schema: ErrorInfoSchema, message: info }]);
-  // Whoever serves it was told already; `internal` would be told again.
+  // `onError` has reported an internal error already; the gRPC server would report `internal` again.
   return new DuolaneError(code === 'internal' ? 'server' : code, message, { cause });
 }
 
@@ -22,7 +22,7 @@ const camelCase = (status: string): keyof typeof STATUS =>
     .toLowerCase()
     .replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()) as keyof typeof STATUS;
 
-/** What a server without details can have meant. */
+/** The reason to assume for a status without details. */
 const BY_STATUS: ReadonlyMap<number, A2AErrorReason> = new Map([
   [STATUS.notFound, 'TASK_NOT_FOUND'],
   [STATUS.invalidArgument, 'INVALID_PARAMS'],
@@ -30,8 +30,8 @@ const BY_STATUS: ReadonlyMap<number, A2AErrorReason> = new Map([
   [STATUS.unimplemented, 'UNSUPPORTED_OPERATION'],
 ]);
 
-/** How a call ended, in this protocol's words; what is none of them stays as it is. */
-export function refusalIn(error: unknown, operation: Operation): unknown {
+/** Converts the error of a gRPC call to an `A2AError`; an error of the connection stays as it is. */
+export function fromGrpcStatus(error: unknown, operation: Operation): unknown {
   const status = statusOf(error);
   if (!status) return error;
   const info = detailsIn(status, ErrorInfoSchema).find(({ domain }) => domain === DOMAIN);
