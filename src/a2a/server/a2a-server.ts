@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { ServerContext } from './begin-call.ts';
 import {
   CARD_PATHS,
   agentCard,
@@ -15,7 +14,7 @@ import { readVersion } from './read-request.ts';
 import { traceContext } from '../../http/trace-context.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
 import { Operations, type Caller, type OperationsOptions } from './task-operations.ts';
-import type { Reply } from './dispatch-operation.ts';
+import type { Reply, ServerContext } from './dispatch-operation.ts';
 import { PushConfigs, type PushOptions } from '../push/push-configs.ts';
 import { isRestPath, serveRest } from './rest-binding.ts';
 import { cardSignature, type CardKey } from '../protocol/card-signature.ts';

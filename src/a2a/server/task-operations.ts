@@ -12,9 +12,9 @@ import {
   followTaskStream,
   seqOf,
   settled,
-  type TaskEventStream,
   type TaskViewOptions,
-  type Start,
+  type BeginStream,
+  type TaskStreamEvent,
 } from './task-stream.ts';
 import type { A2ATask, A2ATaskPage } from '../protocol/model.ts';
 import type { SendRequest, ListRequest } from './parse-params.ts';
@@ -46,7 +46,19 @@ export interface OperationsOptions {
  */
 const MAX_PAGE_CHARS = 8 * 1024 * 1024;
 
-/** A turn that is in the log, with its entry there. */
+interface StreamSentOptions {
+  /** The last event that the caller has received. */
+  readonly after?: string | undefined;
+  readonly historyLength?: number | undefined;
+}
+
+interface Subscribed {
+  /** Whether the task had ended before. */
+  readonly ended: boolean;
+  readonly batches: AsyncIterable<readonly TaskStreamEvent[]>;
+}
+
+/** A turn in the log, with its entry. */
 export interface Submitted {
   readonly task: string;
   readonly entry: Entry;
@@ -145,9 +157,9 @@ export class Operations {
   stream(
     submit: () => Promise<Submitted>,
     options: Abortable,
-    { after, historyLength }: { readonly after?: string; readonly historyLength?: number } = {},
-  ): TaskEventStream {
-    const begin = async (): Promise<{ task: string; start: Start }> => {
+    { after, historyLength }: StreamSentOptions = {},
+  ): AsyncIterable<readonly TaskStreamEvent[]> {
+    const begin: BeginStream = async () => {
       const { task, entry, known } = await submit();
       if (!known || after === undefined || seqOf(after) < entry.seq)
         return { task, start: { from: entry.seq, entry } };
@@ -189,13 +201,13 @@ export class Operations {
     caller: Caller,
     after: string | undefined,
     options: Abortable,
-  ): Promise<{ readonly ended: boolean; readonly events: TaskEventStream }> {
+  ): Promise<Subscribed> {
     const { seq, state } = await this.own(task, caller);
     if (after !== undefined) checkPlace(task, after, seq);
     const start = after === undefined ? { from: seq, watch: true } : { after };
-    const begin = (): Promise<{ task: string; start: Start }> => Promise.resolve({ task, start });
-    const events = followTaskStream(this.#log, begin, options, this.#shown());
-    return { ended: isFinal(state), events };
+    const begin: BeginStream = () => Promise.resolve({ task, start });
+    const batches = followTaskStream(this.#log, begin, options, this.#shown());
+    return { ended: isFinal(state), batches };
   }
 
   /** Newest change first. A page ends early when its tasks are long. The first page counts all that match; later ones carry the count along. */

@@ -39,25 +39,9 @@ export interface TaskViewOptions {
   readonly historyLength?: number;
 }
 
-/** A stream of events, read once: one by one, or those together that are there together. */
-export interface TaskEventStream extends AsyncIterable<TaskStreamEvent> {
-  batches(): AsyncIterable<readonly TaskStreamEvent[]>;
-}
-
-export const eventStream = (
-  batches: () => AsyncIterable<readonly TaskStreamEvent[]>,
-): TaskEventStream => new Batched(batches);
-
-class Batched implements TaskEventStream {
-  readonly batches: TaskEventStream['batches'];
-
-  constructor(batches: TaskEventStream['batches']) {
-    this.batches = batches;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<TaskStreamEvent, void, undefined> {
-    for await (const batch of this.batches()) yield* batch;
-  }
+/** A stream of one item. */
+export async function* once<T>(item: T): AsyncGenerator<T, void, undefined> {
+  yield item;
 }
 
 /**
@@ -72,8 +56,8 @@ export const followTaskStream = (
   begin: BeginStream,
   options: Abortable,
   view: TaskViewOptions = {},
-): TaskEventStream =>
-  eventStream(() => followTask(log, new StreamFollower(log, begin, options, view), options));
+): AsyncIterable<readonly TaskStreamEvent[]> =>
+  followTask(log, new StreamFollower(log, begin, options, view), options);
 
 class StreamFollower implements TaskFollower<TaskStreamEvent> {
   task = '';
