@@ -218,7 +218,7 @@ test.each([1001, 200_000])('%i answers in one message are refused with a word', 
     caller.message('x', { parts: [{ data: { answers } }] }),
   );
   expect(refused).toMatchObject({
-    error: { code: -32602, message: `a turn has at most 1000 answers, got ${length}` },
+    error: { code: -32602, message: `invalid answers: expected at most 1000, got ${length}` },
   });
 });
 

@@ -1,5 +1,6 @@
 import { DuolaneError, WITHHELD, type DuolaneErrorOptions, type ErrorCode } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { AlreadyAnsweredError } from '../../task/match-answers.ts';
 
 /** What one reason is in our error codes, JSON-RPC and HTTP. */
 interface Meaning {
@@ -95,6 +96,11 @@ export class A2AError extends DuolaneError {
    */
   static of(error: unknown): A2AError {
     if (error instanceof A2AError) return error;
+    if (error instanceof AlreadyAnsweredError)
+      return new A2AError('ALREADY_ANSWERED', error.message, {
+        details: error.details,
+        cause: error,
+      });
     const { code, message, retryAfterMs = RETRY_AFTER_MS } = DuolaneError.from(error);
     const reason = REASON_OF[code] ?? 'INTERNAL_ERROR';
     if (reason === 'INTERNAL_ERROR') return new A2AError(reason, WITHHELD, { cause: error });
@@ -150,6 +156,7 @@ const REASON_OF: Partial<Record<ErrorCode, A2AErrorReason>> = {
   unsupported: 'UNSUPPORTED_OPERATION',
   too_large: 'CONTENT_TOO_LARGE',
   conflict: 'ALREADY_ANSWERED',
+  rate_limited: 'TOO_MANY_STREAMS',
   // The store, or the network to it, is unavailable for the moment.
   server: 'UNAVAILABLE',
   network: 'UNAVAILABLE',

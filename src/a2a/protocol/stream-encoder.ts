@@ -1,5 +1,6 @@
 import { textUpdates, throttle, type TextUpdate } from '../../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
+import { nameId } from '../../task/name-id.ts';
 import { SlimFold } from './slim-fold.ts';
 import type { A2APart, A2ATask, A2AStreamEvent } from './model.ts';
 import {
@@ -7,7 +8,6 @@ import {
   encodeArtifact,
   encodeStatus,
   encodeTask,
-  nameId,
   responseArtifact,
   responseId,
   STATUS_TEXT_CHARS,

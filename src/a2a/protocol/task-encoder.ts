@@ -1,7 +1,8 @@
-import { hash } from 'node:crypto';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Artifact, Part, SaidMessage, Snapshot, TaskState, Turn } from '../../event/types.ts';
+import { decisionCode, wantsCode } from '../../task/match-answers.ts';
+import { nameId } from '../../task/name-id.ts';
 import type { A2AArtifact, A2AMessage, A2APart, A2AState, A2AStatus, A2ATask } from './model.ts';
 
 export const STATES: Readonly<Record<TaskState, A2AState>> = {
@@ -20,13 +21,6 @@ export const STATES: Readonly<Record<TaskState, A2AState>> = {
  * if `text.pattern` is set. A longer text is in its artifact only.
  */
 export const STATUS_TEXT_CHARS = 16_384;
-
-/** A UUID derived from a name, so that the same log gives the same ids on every replica and replay. */
-export function nameId(name: string): string {
-  const hex = hash('sha256', name);
-  const variant = ((Number.parseInt(hex.slice(16, 18), 16) & 0x3f) | 0x80).toString(16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(18, 20)}-${hex.slice(20, 32)}`;
-}
 
 let lastAt = Number.NaN;
 let lastTimestamp = '';
@@ -226,14 +220,6 @@ function questionText(snapshot: Snapshot, request: InputRequest): string {
   if (kind === 'question' || snapshot.pending.length > 1 || !wantsCode(snapshot)) return message;
   return `${message}\n(To approve as text: approve ${decisionCode(snapshot, request)})`;
 }
-
-/** Whether a question of this task was answered before: an approval as text must then carry a code. */
-export const wantsCode = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>): boolean =>
-  omitted > 0 || turns.some(({ answers = [] }) => answers.length > 0);
-
-/** A short code for a question, different for each question of a task, that a person can type. */
-export const decisionCode = ({ task }: Pick<Snapshot, 'task'>, { id }: InputRequest): string =>
-  nameId(`question/${task}/${id}`).slice(0, 4);
 
 /** The text of a failure for clients. The text of an `internal` error never leaves the process. */
 function publicText({ error, text }: Snapshot): string {

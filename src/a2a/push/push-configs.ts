@@ -4,6 +4,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
+import { nameId } from '../../task/name-id.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { resolvePublicAddress } from './public-address.ts';
 import type { Version } from '../protocol/dialect.ts';
@@ -17,7 +18,6 @@ import {
   type Progress,
   type Receiver,
 } from './push-receivers.ts';
-import { nameId } from '../protocol/task-encoder.ts';
 
 const MAX_PER_TASK = 16;
 /** The id of a 0.3 config without one: clients of 0.3 read it without an id, or with this one. */

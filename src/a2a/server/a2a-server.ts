@@ -18,7 +18,7 @@ import type { Reply, ServerContext } from './dispatch-operation.ts';
 import { PushConfigs, type PushOptions } from '../push/push-configs.ts';
 import { isRestPath, serveRest } from './rest-binding.ts';
 import { cardSignature, type CardKey } from '../protocol/card-signature.ts';
-import { StreamRegistry } from './stream-registry.ts';
+import { StreamRegistry } from '../../http/stream-registry.ts';
 
 export interface A2AServerOptions extends OperationsOptions {
   readonly description: AgentDescription;

@@ -15,7 +15,7 @@ import {
   readTaskId,
   requireString,
 } from './parse-params.ts';
-import type { StreamRegistry, StreamSlot } from './stream-registry.ts';
+import type { StreamRegistry, StreamSlot } from '../../http/stream-registry.ts';
 import type { Caller, Operations, Submitted } from './task-operations.ts';
 import { once, type TaskStreamEvent } from './task-stream.ts';
 

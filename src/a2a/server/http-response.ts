@@ -11,7 +11,7 @@ import {
 import type { Dialect } from '../protocol/dialect.ts';
 import type { A2AError } from '../protocol/a2a-errors.ts';
 import type { TaskStreamEvent } from './task-stream.ts';
-import type { StreamSlot } from './stream-registry.ts';
+import type { StreamSlot } from '../../http/stream-registry.ts';
 
 /** How a binding over HTTP wraps encoded results, events and errors. */
 export interface Envelope {

@@ -3,9 +3,16 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { getOwnTask } from '../../task/log/own-task.ts';
+import {
+  checkCount,
+  matchAnswers,
+  refuseAnswered,
+  spokenAnswers,
+} from '../../task/match-answers.ts';
+import { nameId } from '../../task/name-id.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
-import { checkCount, matchAnswers, refuseAnswered, spokenAnswers } from './match-answers.ts';
 import type { TextOptions } from '../protocol/stream-encoder.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 import {
@@ -18,7 +25,7 @@ import {
 } from './task-stream.ts';
 import type { A2ATask, A2ATaskPage } from '../protocol/model.ts';
 import type { SendRequest, ListRequest } from './parse-params.ts';
-import { encodeTask, nameId } from '../protocol/task-encoder.ts';
+import { encodeTask } from '../protocol/task-encoder.ts';
 
 /** Who asks. What belongs to another owner or tenant does not exist for them. */
 export interface Caller {
@@ -256,16 +263,17 @@ export class Operations {
     return { historyLength: Math.min(historyLength, this.#maxHistory), text: this.#text };
   }
 
-  /** The task, if it is this caller's. */
-  async own(task: string, caller: Caller): Promise<Snapshot> {
-    const snapshot = await this.#log.get(task);
-    if (snapshot && this.#owns(snapshot, caller)) return snapshot;
-    // Somebody else's task is as good as none: its existence is not told.
-    throw new A2AError('TASK_NOT_FOUND', `task ${task} was not found`);
-  }
-
-  #owns({ agent, owner, turns }: Snapshot, caller: Caller): boolean {
-    return agent === this.#agent && owner === caller.owner && turns[0]?.tenant === caller.tenant;
+  /**
+   * Reads a task of the caller. A task of another owner or tenant is not found, with the same message, so
+   * that a caller cannot learn whether it exists.
+   */
+  async own(task: string, { owner, tenant }: Caller): Promise<Snapshot> {
+    const snapshot = await getOwnTask(this.#log, task, { agent: this.#agent, owner, tenant });
+    if (snapshot) return snapshot;
+    throw new A2AError(
+      'TASK_NOT_FOUND',
+      `task "${task}" not found; check its id and your credentials`,
+    );
   }
 }
 

@@ -4,7 +4,7 @@ import type { TaskLog } from '../../task/types.ts';
 import type { ServerContext } from './dispatch-operation.ts';
 import { followTaskStream, once, type TaskStreamEvent } from './task-stream.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
-import { StreamRegistry } from './stream-registry.ts';
+import { StreamRegistry } from '../../http/stream-registry.ts';
 
 // If one event cannot be sent, the events before it are sent, and then the error.
 
