@@ -7,7 +7,9 @@ export interface Identified<Out> {
   readonly out: Out;
 }
 
-/** The position of an output: its entry, and its number in that entry; Infinity for the last one. */
+/**
+ * The position of an output: its entry, and its number in that entry; Infinity for the last one.
+ */
 interface EventPosition {
   readonly seq: Seq;
   readonly part: number;
@@ -31,7 +33,9 @@ const comparePositions = (a: EventPosition, b: EventPosition): number =>
 export const compareIds = (a: string, b: string): number =>
   comparePositions(parseId(a), parseId(b));
 
-/** The same encoder with event ids: `N` for the last output of entry N, `N.k` for the ones before. */
+/**
+ * The same encoder with event ids: `N` for the last output of entry N, `N.k` for the ones before.
+ */
 export const withIds =
   <Out>(encoder: Encoder<Out>): Encoder<Identified<Out>> =>
   (entry) => {
@@ -43,8 +47,8 @@ export const withIds =
   };
 
 /**
- * The same encoder for a client that resumes after an id: it must get every entry from 1 on, and drops
- * the outputs that the client has. Throws `invalid` immediately if the id is invalid.
+ * The same encoder for a client that resumes after an id: it must get every entry from 1 on, and
+ * drops the outputs that the client has. Throws `invalid` immediately if the id is invalid.
  */
 export function resume<Out>(encoder: Encoder<Out>, afterId: string): Encoder<Identified<Out>> {
   const after = parseId(afterId);

@@ -4,8 +4,8 @@ import { ReleasingMap } from '../stream/releasing-map.ts';
 import type { Abortable } from '../stream/types.ts';
 
 /**
- * The slot of one open stream or request. It aborts when the client disconnects, when the server drains
- * and when it is released.
+ * The slot of one open stream or request. It aborts when the client disconnects, when the server
+ * drains and when it is released.
  */
 export interface StreamSlot extends Abortable {
   readonly signal: AbortSignal;
@@ -37,7 +37,10 @@ export class StreamRegistry {
     for (const slot of this.#open.values()) slot.close();
   }
 
-  /** Opens a slot for a stream, or throws `rate_limited`. `client` aborts when the client disconnects. */
+  /**
+   * Opens a slot for a stream, or throws `rate_limited`. `client` aborts when the client
+   * disconnects.
+   */
   openStream(owner: string | undefined, client: AbortSignal | Abortable): StreamSlot {
     const key = owner ?? '';
     const count = this.#counts.get(key) ?? 0;

@@ -23,7 +23,9 @@ export class AlreadyAnsweredError extends DuolaneError {
   }
 }
 
-/** Whether a question of this task was answered before: an approval as text must then carry a code. */
+/**
+ * Whether a question of this task was answered before: an approval as text must then carry a code.
+ */
 export const wantsCode = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>): boolean =>
   omitted > 0 || turns.some(({ answers = [] }) => answers.length > 0);
 
@@ -31,7 +33,9 @@ export const wantsCode = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omit
 export const decisionCode = ({ task }: Pick<Snapshot, 'task'>, { id }: InputRequest): string =>
   nameId(`question/${task}/${id}`).slice(0, 4);
 
-/** Throws for more answers than there can be questions: each answer is compared with all questions. */
+/**
+ * Throws for more answers than there can be questions: each answer is compared with all questions.
+ */
 export function checkCount(answers: readonly Answer[]): void {
   if (answers.length > MAX_ANSWERS)
     throw bad(`invalid answers: expected at most ${MAX_ANSWERS}, got ${answers.length}`);
@@ -50,9 +54,10 @@ const textIn = (parts: PostedParts['parts']): string =>
     .trim();
 
 /**
- * Matches a message with the open questions of a task. A data part names the question that it answers.
- * Text answers the only open question, if the caller can have seen that one. Throws `invalid` with what
- * to send instead, and `AlreadyAnsweredError` for a question that was answered before.
+ * Matches a message with the open questions of a task. A data part names the question that it
+ * answers. Text answers the only open question, if the caller can have seen that one. Throws
+ * `invalid` with what to send instead, and `AlreadyAnsweredError` for a question that was answered
+ * before.
  */
 export async function matchAnswers(
   log: Pick<TaskLog, 'read'>,
@@ -89,10 +94,10 @@ export async function matchAnswers(
 }
 
 /**
- * Parses a decision from text. An approval without a code counts only if it can mean no other question:
- * the caller's last event shows this question, or the task never asked another one. Otherwise it may be
- * late, and meant for a question that another person has answered; it must then carry the code of this
- * question. A rejection is safe and always counts.
+ * Parses a decision from text. An approval without a code counts only if it can mean no other
+ * question: the caller's last event shows this question, or the task never asked another one.
+ * Otherwise it may be late, and meant for a question that another person has answered; it must then
+ * carry the code of this question. A rejection is safe and always counts.
  */
 async function readDecision(
   log: Pick<TaskLog, 'read'>,
@@ -116,7 +121,9 @@ async function readDecision(
   return { id, action };
 }
 
-/** Whether the task asked a question before the open one. Only the log also has withdrawn questions. */
+/**
+ * Whether the task asked a question before the open one. Only the log also has withdrawn questions.
+ */
 async function asksAgain(log: Pick<TaskLog, 'read'>, snapshot: Snapshot): Promise<boolean> {
   if (wantsCode(snapshot)) return true;
   let asked = 0;
@@ -127,7 +134,9 @@ async function asksAgain(log: Pick<TaskLog, 'read'>, snapshot: Snapshot): Promis
   return asked > 1;
 }
 
-/** Throws if the question is newer than the caller's last event: the text is meant for another one. */
+/**
+ * Throws if the question is newer than the caller's last event: the text is meant for another one.
+ */
 async function checkAskedBefore(
   log: Pick<TaskLog, 'read'>,
   { task, seq }: Snapshot,

@@ -221,7 +221,7 @@ test.each(['id', 'token', 'url'])('a config that is too long is refused (%s)', a
     configuration: { taskPushNotificationConfig: config },
   });
   expect(answer).toMatchObject({
-    error: { code: -32602, message: 'a push notification config has at most 8192 characters' },
+    error: { code: -32602, message: 'invalid push config: expected at most 8192 characters' },
   });
 });
 

@@ -12,7 +12,7 @@ import {
 import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialects.ts';
 import { sendMessage } from './poll-task.ts';
 import { A2AStream, type ServerCapabilities, type StreamOptions } from './a2a-stream.ts';
-import { A2AHttpTransport, type Fetch } from './http-transport.ts';
+import { A2AHttpTransport } from './http-transport.ts';
 import type { A2ATransport } from './a2a-transport.ts';
 import type {
   A2AMessage,
@@ -32,7 +32,8 @@ export interface ConnectOptions extends Preference {
   readonly origins?: readonly string[];
   /** URIs of extensions that the caller supports; the agent may require some. */
   readonly extensions?: readonly string[];
-  readonly fetch?: Fetch;
+  /** Replaces the global `fetch`. */
+  readonly fetch?: typeof globalThis.fetch;
   readonly signal?: AbortSignal;
   /** Reconnects a stream that has sent no byte for this time. */
   readonly silenceMs?: number;
@@ -57,8 +58,8 @@ interface CallOptions {
 }
 
 /**
- * Reads the card of an agent and chooses a version and a binding that both sides support. `url` is the
- * agent's base URL, or the URL of its card.
+ * Reads the card of an agent and chooses a version and a binding that both sides support. `url` is
+ * the agent's base URL, or the URL of its card.
  *
  * @example
  * await using client = await connectA2A('http://127.0.0.1:3000');
@@ -200,8 +201,8 @@ export class A2AClient implements AsyncDisposable {
   }
 
   /**
-   * Sends a message and returns the events of its task. Nothing is sent before the stream is read. If
-   * the agent does not stream, the client sends a blocking request and then polls the task; with
+   * Sends a message and returns the events of its task. Nothing is sent before the stream is read.
+   * If the agent does not stream, the client sends a blocking request and then polls the task; with
    * `returnImmediately` it polls from the beginning.
    */
   stream(message: string | readonly A2APart[], options: SendOptions = {}): A2AStream {
@@ -216,7 +217,10 @@ export class A2AClient implements AsyncDisposable {
     return new A2AStream(this.#transport, start, this.#capabilities, options);
   }
 
-  /** Sends a message. Resolves with the task when it has ended or waits for input, or with the reply message. */
+  /**
+   * Sends a message. Resolves with the task when it has ended or waits for input, or with the reply
+   * message.
+   */
   async send(
     message: string | readonly A2APart[],
     options: SendOptions = {},
@@ -241,7 +245,10 @@ export class A2AClient implements AsyncDisposable {
     );
   }
 
-  /** Reads one list page of tasks, newest change first. Throws `unsupported` in 0.3, except over REST. */
+  /**
+   * Reads one list page of tasks, newest change first. Throws `unsupported` in 0.3, except over
+   * REST.
+   */
   async list(query: A2ATaskQuery = {}, { signal }: CallOptions = {}): Promise<A2ATaskPage> {
     const page = await this.#transport.call('list', { ...query }, signal);
     const { tasks, ...rest } = asObject(page);
@@ -252,7 +259,9 @@ export class A2AClient implements AsyncDisposable {
     return { ...empty, ...rest, tasks: decoded } as A2ATaskPage;
   }
 
-  /** Registers a webhook for the further events of a task. A config with the same id is replaced. */
+  /**
+   * Registers a webhook for the further events of a task. A config with the same id is replaced.
+   */
   async createPushConfig(
     task: string,
     target: PushTarget,

@@ -38,10 +38,10 @@ const EARLY_FINAL_MS = 2000;
 
 /**
  * The events of a task, each once and in order, until the task ends or waits for a person. After a
- * lost connection the stream resumes after the last event; if the server cannot resume, the next event
- * is the current task. If the server has no streams, the client polls the task and yields the same
- * events; `problems` reports that. `disconnect`, breaking out of the loop and an abort do not affect
- * the task; `cancel` does, and the stream continues to its end. It can be read once.
+ * lost connection the stream resumes after the last event; if the server cannot resume, the next
+ * event is the current task. If the server has no streams, the client polls the task and yields the
+ * same events; `problems` reports that. `disconnect`, breaking out of the loop and an abort do not
+ * affect the task; `cancel` does, and the stream continues to its end. It can be read once.
  */
 export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable {
   readonly #transport: A2ATransport;
@@ -57,7 +57,9 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
   #polls = false;
   /** The task as the last poll returned it. */
   #polled: A2ATask | undefined;
-  /** Whether the last event was a task that had not changed, so that it does not count as progress. */
+  /**
+   * Whether the last event was a task that had not changed, so that it does not count as progress.
+   */
   #stale = false;
 
   constructor(
@@ -109,8 +111,9 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
   }
 
   /**
-   * Reads to the end and returns the task, or the message if the agent replied without a task. After
-   * `disconnect` it returns the task as far as it was read, and throws `closed` if nothing was.
+   * Reads to the end and returns the task, or the message if the agent replied without a task.
+   * After `disconnect` it returns the task as far as it was read, and throws `closed` if nothing
+   * was.
    */
   async result(): Promise<A2ATask | A2AMessage> {
     for await (const _ of this);
@@ -162,9 +165,9 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
 
   async *#read(signal: AbortSignal): AsyncGenerator<A2AStreamEvent, void, undefined> {
     const { retryForMs = 300_000, retryMs = RETRY_MS, onDisconnect } = this.#options;
-    // The time of the first connection that brought nothing new. It is not the time of the last event:
-    // a stream may be silent for long before its connection is lost. `performance.now()` does not jump
-    // when the system clock is set.
+    // The time of the first connection that brought nothing new. It is not the time of the last
+    // event: a stream may be silent for long before its connection is lost. `performance.now()`
+    // does not jump when the system clock is set.
     let since: number | undefined;
     for (let tries = 0; ; tries++) {
       let failure: unknown;
@@ -316,8 +319,8 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
   }
 
   /**
-   * Whether the server refused to stream and its card had not said so. Switches to polling, which sends
-   * the message again: a refused message was not accepted.
+   * Whether the server refused to stream and its card had not said so. Switches to polling, which
+   * sends the message again: a refused message was not accepted.
    */
   #refusedToStream(error: unknown): boolean {
     if (this.#polls || this.#streams !== undefined || !(error instanceof A2AError)) return false;
@@ -339,7 +342,9 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
   }
 }
 
-/** Whether the server lacks the operation, or refuses it for this task. The task itself may exist. */
+/**
+ * Whether the server lacks the operation, or refuses it for this task. The task itself may exist.
+ */
 const isRefusedSubscribe = (error: unknown): boolean =>
   error instanceof A2AError
     ? error.reason === 'UNSUPPORTED_OPERATION' || error.reason === 'METHOD_NOT_FOUND'

@@ -13,7 +13,10 @@ export type Received =
     })
   | { readonly malformed: DuolaneError };
 
-/** The connection to one agent over one binding: sends requests, returns results and events undecoded. */
+/**
+ * The connection to one agent over one binding: sends requests, returns results and events
+ * undecoded.
+ */
 export interface A2ATransport extends AsyncDisposable {
   readonly dialect: ClientDialect;
   /** How long the server wants a client to wait before it reconnects (`retry:` of SSE). */

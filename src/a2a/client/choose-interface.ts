@@ -17,8 +17,8 @@ export interface Interface {
 /** Which interface of a card to prefer. */
 export interface Preference {
   /**
-   * The protocol version; by default the newest that both sides support. An interface whose card names
-   * an unknown version is used with this one.
+   * The protocol version; by default the newest that both sides support. An interface whose card
+   * names an unknown version is used with this one.
    */
   readonly version?: Version;
   /** The binding; by default the first one of the card that this client supports. */
@@ -26,8 +26,9 @@ export interface Preference {
 }
 
 /**
- * Chooses an interface of a card, in the form of 1.0 or 0.3. `secure`: the card was read over TLS, so a
- * gRPC address without a scheme is TLS too. Throws `unsupported` if client and agent share none.
+ * Chooses an interface of a card, in the form of 1.0 or 0.3. `secure`: the card was read over TLS,
+ * so a gRPC address without a scheme is TLS too. Throws `unsupported` if client and agent share
+ * none.
  */
 export function chooseInterface(
   card: JsonObject,
@@ -51,7 +52,9 @@ export function chooseInterface(
   );
 }
 
-/** Advice for a card that names an unknown version: some servers support one that they do not name. */
+/**
+ * Advice for a card that names an unknown version: some servers support one that they do not name.
+ */
 function hint({ protocolVersion }: JsonObject, version: Version | undefined): string {
   if (version !== undefined || typeof protocolVersion !== 'string') return '';
   return `; it names version ${JSON.stringify(protocolVersion)}: if the agent supports 0.3 anyway, pass version: '0.3'`;
@@ -97,7 +100,10 @@ function read(
   ];
 }
 
-/** Normalizes a gRPC address to `grpc://` or `grpcs://`: cards have `host:port`, or one of four schemes. */
+/**
+ * Normalizes a gRPC address to `grpc://` or `grpcs://`: cards have `host:port`, or one of four
+ * schemes.
+ */
 function withTarget(found: Interface, secure: boolean): Interface[] {
   const [, scheme = secure ? 'https' : 'http', rest = ''] =
     /^(?:(https?|grpcs?):\/\/)?(.+)$/.exec(found.url) ?? [];

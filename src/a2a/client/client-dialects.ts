@@ -159,7 +159,10 @@ function decodeTask(value: unknown): A2ATask {
   } as unknown as A2ATask;
 }
 
-/** Decodes a push config: flat in 1.0, nested in 0.3, whose protobuf has both ids in a resource name. */
+/**
+ * Decodes a push config: flat in 1.0, nested in 0.3, whose protobuf has both ids in a resource
+ * name.
+ */
 function decodePush(value: unknown): PushConfig {
   const { name, pushNotificationConfig: inner, ...outer } = need(value, 'a push config');
   const [, task, config] =
@@ -210,8 +213,8 @@ const decodeParts = (parts: unknown): readonly unknown[] => asArray(parts).map(d
 function decodePart(value: unknown): JsonObject {
   const { kind, file, data, ...rest } = need(value, 'a part');
   if (data !== undefined) {
-    // The protobuf of 0.3 nests data in a second `data`. Its JSON-RPC form, which does not, has `kind`;
-    // 1.0 has neither.
+    // The protobuf of 0.3 nests data in a second `data`. Its JSON-RPC form, which does not, has
+    // `kind`; 1.0 has neither.
     const inner = kind === undefined && isObject(data) && Object.keys(data).join() === 'data';
     return { ...rest, data: inner ? data['data'] : data };
   }

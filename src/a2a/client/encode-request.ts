@@ -20,7 +20,10 @@ export interface Target {
   readonly tenant?: string | undefined;
 }
 
-/** Encodes an operation as a JSON-RPC request. Throws `unsupported` if the version has no such method. */
+/**
+ * Encodes an operation as a JSON-RPC request. Throws `unsupported` if the version has no such
+ * method.
+ */
 export function encodeRpcRequest(
   { url, dialect, tenant }: Target,
   id: number,
@@ -38,7 +41,10 @@ export function encodeRpcRequest(
   return { url, method: 'POST', body: JSON.stringify(body) };
 }
 
-/** Encodes an operation as a REST request: ids in the path, filters in the query, the rest in the body. */
+/**
+ * Encodes an operation as a REST request: ids in the path, filters in the query, the rest in the
+ * body.
+ */
 export function restRequest(
   { url, dialect, tenant }: Target,
   operation: Operation,
@@ -79,7 +85,10 @@ export function restRequest(
   }
 }
 
-/** The error of a JSON-RPC or REST response: by the reason of 1.0, else by code, else by HTTP status. */
+/**
+ * The error of a JSON-RPC or REST response: by the reason of 1.0, else by code, else by HTTP
+ * status.
+ */
 export function errorFromResponse(
   { message, code, data, details }: JsonObject,
   response: Response,

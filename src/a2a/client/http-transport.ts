@@ -9,7 +9,7 @@ import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from '.
 import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
 
-export type Fetch = typeof globalThis.fetch;
+type Fetch = typeof globalThis.fetch;
 
 export interface HttpTransportOptions extends Target {
   readonly binding: 'JSONRPC' | 'HTTP+JSON';
@@ -155,7 +155,9 @@ export class A2AHttpTransport implements A2ATransport {
     });
   }
 
-  /** The result of a JSON-RPC response, or the body of a REST response. Throws the server's error. */
+  /**
+   * The result of a JSON-RPC response, or the body of a REST response. Throws the server's error.
+   */
   #unwrap(value: unknown, response: Response): unknown {
     if (!isObject(value))
       throw new DuolaneError(

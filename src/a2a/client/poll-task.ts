@@ -17,10 +17,10 @@ export interface PollOptions {
 const MAX_PAUSE_MS = 10_000;
 
 /**
- * Replaces a stream for a server that has none: sends the message with a blocking request, then polls
- * the task until it has settled. Yields the differences between two polls as stream events. Ends when
- * the task has settled; throws if the server is unreachable, and continues from `known` when it is
- * called again.
+ * Replaces a stream for a server that has none: sends the message with a blocking request, then
+ * polls the task until it has settled. Yields the differences between two polls as stream events.
+ * Ends when the task has settled; throws if the server is unreachable, and continues from `known`
+ * when it is called again.
  */
 export async function* pollTask(
   transport: A2ATransport,
@@ -63,9 +63,9 @@ export async function sendMessage(
 }
 
 /**
- * The stream events between two polls of a task: for the first poll the task itself, then each new or
- * changed artifact in full, then the status. A task that had settled before the first poll is shown as
- * `submitted` first, so that its end is a separate event.
+ * The stream events between two polls of a task: for the first poll the task itself, then each new
+ * or changed artifact in full, then the status. A task that had settled before the first poll is
+ * shown as `submitted` first, so that its end is a separate event.
  */
 export function changes(before: A2ATask | undefined, now: A2ATask): readonly A2AStreamEvent[] {
   const { artifacts = [], ...task } = now;

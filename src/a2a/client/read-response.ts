@@ -19,7 +19,10 @@ export async function readResponse(response: Response): Promise<string> {
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-/** The error of an HTTP status whose body has no A2A error. A mistake of the caller is not `retryable`. */
+/**
+ * The error of an HTTP status whose body has no A2A error. A mistake of the caller is not
+ * `retryable`.
+ */
 export function httpFailure({ status, headers }: Response, message: string): DuolaneError {
   const code = status < 400 ? 'server' : codeOfStatus(status);
   const wait = retryAfterMs(headers.get('retry-after'), Date.now());

@@ -3,8 +3,8 @@ type Fetch = typeof globalThis.fetch;
 /**
  * A `fetch` for several replicas of one server without a load balancer; their URLs differ in the
  * origin only. All requests go to one replica, whatever origin they name, until it fails or ends a
- * stream; the following requests go to the next one. A request is repeated here only if it reached no
- * server: whether any other request may be repeated is up to the caller.
+ * stream; the following requests go to the next one. A request is repeated here only if it reached
+ * no server: whether any other request may be repeated is up to the caller.
  *
  * @example
  * const urls = ['http://127.0.0.1:3001', 'http://127.0.0.1:3002'];
@@ -39,7 +39,10 @@ function toOrigin(...[input, init, origin]: [...Parameters<Fetch>, string]): Par
 const isStream = ({ headers }: Response): boolean =>
   /^text\/event-stream\b/i.test(headers.get('content-type') ?? '');
 
-/** The same response, which calls `run` when its body ends or fails. A cancel by the reader does not. */
+/**
+ * The same response, which calls `run` when its body ends or fails. A cancel by the reader does
+ * not.
+ */
 function onEnd(response: Response, run: () => void): Response {
   if (!response.body) return response;
   const reader = response.body.getReader();

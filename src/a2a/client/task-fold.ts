@@ -11,7 +11,10 @@ import {
   type A2AStreamEvent,
 } from '../protocol/model.ts';
 
-/** A violation of the stream contract that the client tolerated, or a missing capability (`no-streaming`). */
+/**
+ * A violation of the stream contract that the client tolerated, or a missing capability
+ * (`no-streaming`).
+ */
 export interface StreamProblem {
   readonly kind:
     | 'no-task-first'
@@ -27,8 +30,8 @@ export interface StreamProblem {
 }
 
 /**
- * Folds the events of a stream to the task that they describe. Tolerates common mistakes of servers and
- * lists them in `problems`. An event costs what it adds: appended text is not copied.
+ * Folds the events of a stream to the task that they describe. Tolerates common mistakes of servers
+ * and lists them in `problems`. An event costs what it adds: appended text is not copied.
  *
  * @example
  * const fold = new TaskFold();
@@ -76,7 +79,9 @@ export class TaskFold {
     return text === '' ? this.#statusText : text;
   }
 
-  /** Folds one event. `resumed`: the first event after a reconnect, which may be the complete task. */
+  /**
+   * Folds one event. `resumed`: the first event after a reconnect, which may be the complete task.
+   */
   apply(event: A2AStreamEvent, resumed = false): void {
     if ('task' in event) return this.#start(event.task, resumed);
     if ('message' in event) {
@@ -150,7 +155,10 @@ const extended = (known: A2AArtifact, more: A2AArtifact): A2AArtifact => ({
   parts: more.parts.reduce<readonly A2APart[]>(add, known.parts),
 });
 
-/** Adds a part. Merges text with preceding text of the same type, so that chunks do not become parts. */
+/**
+ * Adds a part. Merges text with preceding text of the same type, so that chunks do not become
+ * parts.
+ */
 function add(parts: readonly A2APart[], part: A2APart): readonly A2APart[] {
   const last = parts.at(-1);
   const joins =

@@ -65,7 +65,9 @@ const jsonMethod = ({ parent, name, input, output }: DescMethod, version: Versio
   response: jsonCodec(output, false),
 });
 
-/** Converts between the JSON form of a message and its bytes; drops members that the message lacks. */
+/**
+ * Converts between the JSON form of a message and its bytes; drops members that the message lacks.
+ */
 const jsonCodec = (schema: DescMessage, alwaysEmitImplicit: boolean): Codec<JsonObject> => ({
   encode: (json) => toBinary(schema, read(schema, json)),
   decode: (bytes) =>
@@ -74,7 +76,9 @@ const jsonCodec = (schema: DescMessage, alwaysEmitImplicit: boolean): Codec<Json
     }) as JsonObject,
 });
 
-/** Parses the JSON form. A lone surrogate, valid in JSON but not in protobuf, is replaced by U+FFFD. */
+/**
+ * Parses the JSON form. A lone surrogate, valid in JSON but not in protobuf, is replaced by U+FFFD.
+ */
 function read(schema: DescMessage, json: JsonObject): Message {
   const options = { ignoreUnknownFields: true };
   try {
@@ -89,7 +93,9 @@ function read(schema: DescMessage, json: JsonObject): Message {
 /** Replaces lone surrogates by U+FFFD. */
 const utf8 = (text: string): string => Buffer.from(text).toString();
 
-/** The value with well-formed strings and names; the value itself if all of them are well-formed. */
+/**
+ * The value with well-formed strings and names; the value itself if all of them are well-formed.
+ */
 function wellFormed(value: unknown): unknown {
   if (typeof value === 'string') return utf8(value);
   if (Array.isArray(value)) {

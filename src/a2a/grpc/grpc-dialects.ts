@@ -76,7 +76,10 @@ export const CLIENT_03_GRPC: ClientDialect = {
   },
 };
 
-/** The metadata member with the id of an event, for callers with the resume extension: gRPC has no `id:`. */
+/**
+ * The metadata member with the id of an event, for callers with the resume extension: gRPC has no
+ * `id:`.
+ */
 const EVENT_ID = 'urn:duolane:a2a:resume:v1/id';
 
 /** The event with its id in its metadata. */

@@ -21,7 +21,9 @@ export interface A2AGrpcTransportOptions {
 
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** The gRPC binding of the client. Connects with the first call; disposing cancels running calls. */
+/**
+ * The gRPC binding of the client. Connects with the first call; disposing cancels running calls.
+ */
 export class A2AGrpcTransport implements A2ATransport {
   readonly dialect: ClientDialect;
   readonly retryMs = undefined;

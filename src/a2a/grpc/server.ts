@@ -44,10 +44,10 @@ export interface FoundAgent {
 export type FindAgent = (tenant: string | undefined) => FoundAgent;
 
 /**
- * Serves an agent over gRPC until it is disposed: the services of 1.0 and 0.3 with the operations of
- * `server.handle`, and health and reflection. `authorize` returns the owner of a call as a string;
- * without it all callers are the same owner. To serve several agents on one port by tenant, pass a
- * function that finds them.
+ * Serves an agent over gRPC until it is disposed: the services of 1.0 and 0.3 with the operations
+ * of `server.handle`, and health and reflection. `authorize` returns the owner of a call as a
+ * string; without it all callers are the same owner. To serve several agents on one port by tenant,
+ * pass a function that finds them.
  */
 export const listenA2A = (
   agent: A2AServer | FindAgent,
@@ -99,7 +99,10 @@ const streaming = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
     }
   });
 
-/** Dispatches a call, sets the header with the agreed extensions, and throws errors as a gRPC status. */
+/**
+ * Dispatches a call, sets the header with the agreed extensions, and throws errors as a gRPC
+ * status.
+ */
 async function dispatchCall(
   { operation, dialect, find }: ServedMethod,
   { tenant: given, ...params }: JsonObject,

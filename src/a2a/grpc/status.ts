@@ -13,7 +13,8 @@ export function toGrpcStatus(error: A2AError): DuolaneError {
   const status = STATUS[camelCase(REASONS[reason].status)];
   const info = create(ErrorInfoSchema, { reason, domain: DOMAIN, metadata });
   const cause = detailedStatus(status, message, [{ schema: ErrorInfoSchema, message: info }]);
-  // `onError` has reported an internal error already; the gRPC server would report `internal` again.
+  // `onError` has reported an internal error already; the gRPC server would report `internal`
+  // again.
   return new DuolaneError(code === 'internal' ? 'server' : code, message, { cause });
 }
 
@@ -30,7 +31,9 @@ const BY_STATUS: ReadonlyMap<number, A2AErrorReason> = new Map([
   [STATUS.unimplemented, 'UNSUPPORTED_OPERATION'],
 ]);
 
-/** Converts the error of a gRPC call to an `A2AError`; an error of the connection stays as it is. */
+/**
+ * Converts the error of a gRPC call to an `A2AError`; an error of the connection stays as it is.
+ */
 export function fromGrpcStatus(error: unknown, operation: Operation): unknown {
   const status = statusOf(error);
   if (!status) return error;

@@ -91,8 +91,8 @@ export class A2AError extends DuolaneError {
   }
 
   /**
-   * Converts any thrown value. The text of an internal error and of an unavailable store is replaced,
-   * since it may name hosts or files; `cause` keeps the original.
+   * Converts any thrown value. The text of an internal error and of an unavailable store is
+   * replaced, since it may name hosts or files; `cause` keeps the original.
    */
   static of(error: unknown): A2AError {
     if (error instanceof A2AError) return error;

@@ -9,7 +9,9 @@ export interface AgentDescription {
   readonly description: string;
   readonly version?: string;
   readonly skills?: readonly Skill[];
-  /** Media types that the agent accepts, such as `image/*`. The server refuses parts of other types. */
+  /**
+   * Media types that the agent accepts, such as `image/*`. The server refuses parts of other types.
+   */
   readonly inputModes?: readonly string[];
   readonly outputModes?: readonly string[];
   readonly provider?: { readonly organization: string; readonly url: string };
@@ -48,15 +50,18 @@ export type SecurityScheme =
   | { readonly oauth2SecurityScheme: { readonly flows: JsonObject } }
   | { readonly mtlsSecurityScheme: JsonObject };
 
-/** The paths of the card under the agent's URL. The second is that of A2A 0.2; some clients still use it. */
+/**
+ * The paths of the card under the agent's URL. The second is that of A2A 0.2; some clients still
+ * use it.
+ */
 export const CARD_PATHS: readonly string[] = [
   '/.well-known/agent-card.json',
   '/.well-known/agent.json',
 ];
 
 /**
- * The URI of our extension, which our cards name: every event has an id, `Last-Event-ID` resumes after
- * it, and a message that is sent twice is one turn.
+ * The URI of our extension, which our cards name: every event has an id, `Last-Event-ID` resumes
+ * after it, and a message that is sent twice is one turn.
  */
 export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';
 
@@ -67,8 +72,8 @@ export const DEFAULT_MODES: readonly string[] = ['text/plain', 'text/markdown', 
 export interface GrpcInterface {
   readonly url: string;
   /**
-   * The tenant that callers must name if several agents share the address. A2A 0.3 has no tenants, so
-   * the card then offers gRPC for 1.0 only.
+   * The tenant that callers must name if several agents share the address. A2A 0.3 has no tenants,
+   * so the card then offers gRPC for 1.0 only.
    */
   readonly tenant?: string;
 }
@@ -79,7 +84,9 @@ export interface CardOptions {
   readonly grpc?: GrpcInterface | undefined;
   readonly pushNotifications: boolean;
   readonly extendedCard: boolean;
-  /** `1.0`, `0.3`: only the members of that version. `hybrid`: both, which every client can read. */
+  /**
+   * `1.0`, `0.3`: only the members of that version. `hybrid`: both, which every client can read.
+   */
   readonly shape: Version | 'hybrid';
 }
 
@@ -149,7 +156,9 @@ const interfaces = (url: string, grpc: GrpcInterface | undefined): readonly Json
       : []),
   ]);
 
-/** Security schemes for 0.3, which has a member `type`; in a hybrid card beside the member of 1.0. */
+/**
+ * Security schemes for 0.3, which has a member `type`; in a hybrid card beside the member of 1.0.
+ */
 function bothSchemes(
   schemes: Readonly<Record<string, SecurityScheme>>,
   shape: 'hybrid' | '0.3',

@@ -13,7 +13,10 @@ export interface CardKey {
 
 type Algorithm = 'ES256' | 'EdDSA' | 'RS256';
 
-/** Signs the 1.0 form of a card: a JWS (RFC 7515) over its canonical JSON (RFC 8785) without defaults. */
+/**
+ * Signs the 1.0 form of a card: a JWS (RFC 7515) over its canonical JSON (RFC 8785) without
+ * defaults.
+ */
 export function cardSignature(card: JsonObject, { key, kid, jku }: CardKey): JsonObject {
   const secret = typeof key === 'string' ? createPrivateKey(key) : key;
   const alg = algorithmOf(secret);
@@ -90,7 +93,10 @@ function readHead(head: unknown): JsonObject {
   }
 }
 
-/** The members of a 1.0 card. A client of 1.0 ignores the others of a hybrid, so they are not signed. */
+/**
+ * The members of a 1.0 card. A client of 1.0 ignores the others of a hybrid, so they are not
+ * signed.
+ */
 const MEMBERS = [
   'name',
   'description',
@@ -109,8 +115,8 @@ const MEMBERS = [
 const SCHEMES = /SecurityScheme$/;
 
 /**
- * Members that the canonical form keeps even if they are empty or false: the required ones, and those
- * for which protobuf distinguishes "not set" from the default.
+ * Members that the canonical form keeps even if they are empty or false: the required ones, and
+ * those for which protobuf distinguishes "not set" from the default.
  */
 const KEPT_DEFAULTS = new Set(
   `name description version supportedInterfaces defaultInputModes defaultOutputModes skills

@@ -3,9 +3,9 @@ import type { Answer } from '../../ask.ts';
 import type { Artifact, Entry, Part, Snapshot, Turn } from '../../event/types.ts';
 
 /**
- * Folds the entries of a task for a stream. After `forget` it keeps only what later events need: the
- * state, the ids of the turns, and the beginning of the run's text. Without it, a thousand streams that
- * replay would each hold a copy of all texts and artifacts of their tasks.
+ * Folds the entries of a task for a stream. After `forget` it keeps only what later events need:
+ * the state, the ids of the turns, and the beginning of the run's text. Without it, a thousand
+ * streams that replay would each hold a copy of all texts and artifacts of their tasks.
  */
 export class SlimFold {
   snapshot: Snapshot | undefined;
@@ -147,6 +147,8 @@ const slimAnswer = ({ id, action }: Answer): Answer => ({ id, action });
 
 const slimArtifact = ({ artifactId }: Artifact): Artifact => ({ artifactId, parts: [] });
 
-/** The beginning of a text as a copy: V8 slices share memory, so a slice would keep all of it alive. */
+/**
+ * The beginning of a text as a copy: V8 slices share memory, so a slice would keep all of it alive.
+ */
 const beginning = (text: string, chars: number): string =>
   text.length <= chars ? text : (JSON.parse(JSON.stringify(text.slice(0, chars))) as string);

@@ -63,9 +63,9 @@ export interface A2AEncoder {
 /**
  * Creates an encoder from a task's log to A2A stream events: the task as `submitted`, then progress
  * and artifacts in the order of the log, then one status that ends the stream. The text of a run is
- * one artifact named `response` that grows by appending, so the bytes sent are linear in its length;
- * after a retry that discards text, the next update replaces the artifact. `TextOptions` has the other
- * forms. Text of sub-agents, reasoning and frames are not encoded.
+ * one artifact named `response` that grows by appending, so the bytes sent are linear in its
+ * length; after a retry that discards text, the next update replaces the artifact. `TextOptions`
+ * has the other forms. Text of sub-agents, reasoning and frames are not encoded.
  *
  * @example
  * const encoder = a2aEncoder();
@@ -83,7 +83,9 @@ class LogEncoder implements A2AEncoder {
   #response = '';
   /** Whether the client has received some of that text. */
   #opened = false;
-  /** Whether a retry discarded text that the client has, so that the next update must replace it. */
+  /**
+   * Whether a retry discarded text that the client has, so that the next update must replace it.
+   */
   #stale = false;
 
   constructor(options: TextOptions) {
@@ -194,8 +196,8 @@ class LogEncoder implements A2AEncoder {
   }
 
   #textUpdate(now: Snapshot, delta: string, lastChunk = false): A2AStreamEvent {
-    // With the `status` pattern no delta was sent as an artifact, so the artifact carries the complete
-    // text, also when the run had been suspended in between.
+    // With the `status` pattern no delta was sent as an artifact, so the artifact carries the
+    // complete text, also when the run had been suspended in between.
     const append = this.#opened && !this.#stale && !this.#inStatus;
     this.#opened = true;
     this.#stale = false;
@@ -215,7 +217,9 @@ class LogEncoder implements A2AEncoder {
     };
   }
 
-  /** The last artifact update of a run: discarded text, the end mark, or text sent as status only. */
+  /**
+   * The last artifact update of a run: discarded text, the end mark, or text sent as status only.
+   */
   #closing(now: Snapshot, waits: boolean): readonly A2AStreamEvent[] {
     // ADK shows an appended text as the final response only after a chunk with `lastChunk`.
     const marked = !waits && now.text !== '';

@@ -17,15 +17,17 @@ export const STATES: Readonly<Record<TaskState, A2AState>> = {
 };
 
 /**
- * The longest run text, in characters, that a message repeats: in the history, and in the last status
- * if `text.pattern` is set. A longer text is in its artifact only.
+ * The longest run text, in characters, that a message repeats: in the history, and in the last
+ * status if `text.pattern` is set. A longer text is in its artifact only.
  */
 export const STATUS_TEXT_CHARS = 16_384;
 
 let lastAt = Number.NaN;
 let lastTimestamp = '';
 
-/** The ISO 8601 form of a time. Caches the last one: the events of one commit have the same time. */
+/**
+ * The ISO 8601 form of a time. Caches the last one: the events of one commit have the same time.
+ */
 export function timestamp(at: number): string {
   if (at !== lastAt) {
     lastTimestamp = new Date(at).toISOString();
@@ -58,7 +60,9 @@ export const encodeUserMessage = (turn: Turn): A2AMessage => ({
   ...(turn.metadata && { metadata: turn.metadata }),
 });
 
-/** Answers as parts. A single accepted answer that is a string is shown as the text that was sent. */
+/**
+ * Answers as parts. A single accepted answer that is a string is shown as the text that was sent.
+ */
 function encodeAnswers(answers: readonly Answer[]): readonly A2APart[] {
   const [only, another] = answers;
   if (!only) return [];
@@ -148,17 +152,17 @@ function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
   const { turns, omitted = 0, said = [], state, task } = snapshot;
   const messages: A2AMessage[] = [];
   let next = 0;
-  const pushSaid = (submitted: number): void => {
+  const pushAgentMessages = (submitted: number): void => {
     for (; (said[next]?.turns ?? Infinity) <= submitted; next++) {
       const { kind, id, text } = said[next] as SaidMessage;
       messages.push(agentMessage(snapshot, nameId(`${kind}/${task}/${id}/said`), [{ text }]));
     }
   };
   for (const [index, turn] of turns.entries()) {
-    pushSaid(index === 0 ? 0 : index + omitted);
+    pushAgentMessages(index === 0 ? 0 : index + omitted);
     messages.push(encodeUserMessage(turn));
   }
-  pushSaid(turns.length + omitted);
+  pushAgentMessages(turns.length + omitted);
   const last =
     message ?? (state === 'completed' ? statusMessage(snapshot, textParts(snapshot)) : undefined);
   if (last && isFinal(state)) messages.push(last);
@@ -184,7 +188,9 @@ const statusMessage = (snapshot: Snapshot, parts: readonly A2APart[]): A2AMessag
     ? undefined
     : agentMessage(snapshot, nameId(`status/${snapshot.task}/${snapshot.seq}`), parts);
 
-/** The text of the last run as parts of a message; a text that is too long is in its artifact only. */
+/**
+ * The text of the last run as parts of a message; a text that is too long is in its artifact only.
+ */
 const textParts = ({ text }: Snapshot): readonly A2APart[] =>
   text === '' || text.length > STATUS_TEXT_CHARS ? [] : [{ text }];
 

@@ -20,8 +20,8 @@ export interface DeliveryOptions {
   /** The first pause after a failed delivery; doubled each time, up to five minutes. */
   readonly retryMs?: number;
   /**
-   * How long one event is retried. After that this process stops delivering to the receiver; the next
-   * process tries again.
+   * How long one event is retried. After that this process stops delivering to the receiver; the
+   * next process tries again.
    */
   readonly retryForMs?: number;
   /** How receivers see the text of a run. */
@@ -39,7 +39,10 @@ interface Delivery {
   readonly after: number;
   /** Called after every delivered entry, so that a restart does not deliver it again. */
   readonly save: (after: number, done: boolean) => Promise<void>;
-  /** Called right before every attempt; throws if the receiver was deleted or belongs to another replica. */
+  /**
+   * Called right before every attempt; throws if the receiver was deleted or belongs to another
+   * replica.
+   */
   readonly check: () => Promise<void>;
 }
 
@@ -47,9 +50,10 @@ const CHUNK_CHARS = 4096;
 const MAX_RETRY_MS = 300_000;
 
 /**
- * Delivers the events of one task to one receiver in order, each until the receiver accepts it. Resolves
- * at the end of the task. Throws `network`, not `retryable`, if the receiver is given up; a `retryable`
- * error is a failure of the log. An abort interrupts the current attempt, and no other starts.
+ * Delivers the events of one task to one receiver in order, each until the receiver accepts it.
+ * Resolves at the end of the task. Throws `network`, not `retryable`, if the receiver is given up;
+ * a `retryable` error is a failure of the log. An abort interrupts the current attempt, and no
+ * other starts.
  */
 export async function deliverPush(
   delivery: Delivery,
@@ -151,8 +155,8 @@ async function sendOne(
         Math.min(retryAfterMs, MAX_RETRY_MS),
       );
       if (!retryable || performance.now() + pauseMs > until)
-        // The message names the origin only: path and query of a webhook are often a secret, and this
-        // message is logged.
+        // The message names the origin only: path and query of a webhook are often a secret, and
+        // this message is logged.
         throw new DuolaneError(
           'network',
           `stopped delivering to the push receiver at ${new URL(url).origin}: ${message}`,

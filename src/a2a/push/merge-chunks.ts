@@ -2,9 +2,9 @@ import type { Encoder } from '../../event/types.ts';
 import type { ArtifactUpdate, A2AStreamEvent } from '../protocol/model.ts';
 
 /**
- * The same encoder with fewer and larger chunks, for a reader to which each event is a request: text
- * that is appended to one artifact is kept until it has `chars` characters, its block ends or a different
- * event follows. It depends on the entries only, so a replay merges them the same way.
+ * The same encoder with fewer and larger chunks, for a reader to which each event is a request:
+ * text that is appended to one artifact is kept until it has `chars` characters, its block ends or
+ * a different event follows. It depends on the entries only, so a replay merges them the same way.
  */
 export function mergeChunks(
   encode: Encoder<A2AStreamEvent>,

@@ -8,9 +8,10 @@ export interface Address {
 }
 
 /**
- * Resolves the host of a caller's URL once. Connect to the returned address and do not resolve again:
- * the name could resolve to a private address the next time (DNS rebinding). Throws `INVALID_PARAMS`
- * for a private address unless `allowPrivate`, and `network`, which is retryable, for an unknown name.
+ * Resolves the host of a caller's URL once. Connect to the returned address and do not resolve
+ * again: the name could resolve to a private address the next time (DNS rebinding). Throws
+ * `INVALID_PARAMS` for a private address unless `allowPrivate`, and `network`, which is retryable,
+ * for an unknown name.
  */
 export async function resolvePublicAddress(url: string, allowPrivate: boolean): Promise<Address> {
   const { hostname } = new URL(url);

@@ -35,18 +35,19 @@ export interface PushOptions extends DeliveryOptions {
   /** Allows receivers on this machine or in its network; only for tests and closed networks. */
   readonly allowPrivateAddresses?: boolean;
   /**
-   * If replicas share the log: how often each one checks which replica delivers to which receiver, by
-   * default every 15 s. A replica without a beat for three times as long loses its receivers.
+   * If replicas share the log: how often each one checks which replica delivers to which receiver,
+   * by default every 15 s. A replica without a beat for three times as long loses its receivers.
    */
   readonly pollMs?: number;
 }
 
 /**
- * The push receivers of an agent. A config is a bookmark in the log, so it outlives the process. Each
- * receiver gets the events of its task in order and at least once. The constructor resumes the
- * deliveries of an earlier process; disposing stops them and keeps their progress. If replicas share a
- * log, one of them delivers to a receiver; around a takeover an event may be delivered twice. Creates
- * and deletes of one receiver run one after the other, and a poll ignores the receiver meanwhile.
+ * The push receivers of an agent. A config is a bookmark in the log, so it outlives the process.
+ * Each receiver gets the events of its task in order and at least once. The constructor resumes the
+ * deliveries of an earlier process; disposing stops them and keeps their progress. If replicas
+ * share a log, one of them delivers to a receiver; around a takeover an event may be delivered
+ * twice. Creates and deletes of one receiver run one after the other, and a poll ignores the
+ * receiver meanwhile.
  */
 export class PushConfigs implements AsyncDisposable {
   readonly #log: TaskLog;
@@ -71,7 +72,10 @@ export class PushConfigs implements AsyncDisposable {
   #polling: Promise<void> | undefined;
   /** By receiver, the last create or delete that is running. */
   readonly #changing = new Map<string, Promise<unknown>>();
-  /** Receivers that were created or deleted during the current poll, which may have read old bookmarks. */
+  /**
+   * Receivers that were created or deleted during the current poll, which may have read old
+   * bookmarks.
+   */
   readonly #changed = new Set<string>();
 
   constructor(log: TaskLog, agent: string, options: PushOptions = {}) {
@@ -102,7 +106,10 @@ export class PushConfigs implements AsyncDisposable {
     );
   }
 
-  /** Creates a config for the events after entry `after`; durable when it resolves. Replaces the same id. */
+  /**
+   * Creates a config for the events after entry `after`; durable when it resolves. Replaces the
+   * same id.
+   */
   async create(
     task: string,
     config: Omit<PushConfig, 'taskId'>,
@@ -127,7 +134,8 @@ export class PushConfigs implements AsyncDisposable {
     const receiver: Receiver = { task, id, saved, after, progress: {} };
     await this.#stop(receiver);
     this.#givenUp.delete(keyOf(receiver));
-    // Save the holder first: otherwise another replica could find the config without one and claim it.
+    // Save the holder first: otherwise another replica could find the config without one and claim
+    // it.
     if (this.#isShared) await this.#save(receiver, after, false);
     await this.#log.bookmark(configBookmark(task, id, after, saved));
     this.#start(receiver);
@@ -162,8 +170,9 @@ export class PushConfigs implements AsyncDisposable {
   }
 
   /**
-   * Deletes a config; may be called twice. When it resolves, the current attempt of this process was
-   * aborted and no other starts. Another replica may start one last attempt that it had checked before.
+   * Deletes a config; may be called twice. When it resolves, the current attempt of this process
+   * was aborted and no other starts. Another replica may start one last attempt that it had checked
+   * before.
    */
   async delete(task: string, id: string | undefined): Promise<void> {
     if (id === undefined)
@@ -257,9 +266,9 @@ export class PushConfigs implements AsyncDisposable {
   }
 
   /**
-   * Whether another replica delivers to the receiver: its beat is recent by the system clocks, and it
-   * keeps changing. The second condition is for a clock that was set back: otherwise a dead replica
-   * would count as alive for as long.
+   * Whether another replica delivers to the receiver: its beat is recent by the system clocks, and
+   * it keeps changing. The second condition is for a clock that was set back: otherwise a dead
+   * replica would count as alive for as long.
    */
   #isForeign(receiver: Receiver, beats: Beats): boolean {
     const { holder, beat = 0 } = receiver.progress;
@@ -305,7 +314,9 @@ export class PushConfigs implements AsyncDisposable {
     this.#running.set(key, { stop, done });
   }
 
-  /** Delivers until the task ends. Retries after a failure of the log, from the last saved entry. */
+  /**
+   * Delivers until the task ends. Retries after a failure of the log, from the last saved entry.
+   */
   async #deliver(receiver: Receiver, stop: AbortController): Promise<void> {
     const { signal } = stop;
     let { after } = receiver;

@@ -3,7 +3,9 @@ import type { Bookmark, TaskLog } from '../../task/types.ts';
 import type { Version } from '../protocol/dialect.ts';
 import type { PushConfig } from '../protocol/model.ts';
 
-/** The configuration of a receiver: written when it is created, deleted with it, and never changed. */
+/**
+ * The configuration of a receiver: written when it is created, deleted with it, and never changed.
+ */
 export interface Saved extends JsonObject {
   readonly agent: string;
   readonly version: Version;
@@ -12,12 +14,18 @@ export interface Saved extends JsonObject {
   readonly rev: string;
 }
 
-/** The progress of a receiver, in a bookmark of its own: a late write cannot restore a deleted receiver. */
+/**
+ * The progress of a receiver, in a bookmark of its own: a late write cannot restore a deleted
+ * receiver.
+ */
 export interface Progress extends JsonObject {
   readonly rev: string;
   /** Everything was delivered, so there is nothing to resume. */
   readonly done?: boolean;
-  /** If replicas share the log: the one that delivers to the receiver, and the time of its last beat. */
+  /**
+   * If replicas share the log: the one that delivers to the receiver, and the time of its last
+   * beat.
+   */
   readonly holder?: string;
   readonly beat?: number;
 }
@@ -54,7 +62,9 @@ export const progressBookmark = (
   ...(data && { data }),
 });
 
-/** The receivers of one task, or of all tasks. Expects the bookmarks of a task one after the other. */
+/**
+ * The receivers of one task, or of all tasks. Expects the bookmarks of a task one after the other.
+ */
 export async function* receiversOf(
   log: TaskLog,
   task?: string,

@@ -15,9 +15,9 @@ export interface Posting {
 }
 
 /**
- * Posts to exactly this address. Follows no redirect, which could lead to a private address, and reads
- * only the status of the response. Throws `network` without a response, and `server` for a status
- * outside of 200 to 299; 410 Gone is not `retryable`.
+ * Posts to exactly this address. Follows no redirect, which could lead to a private address, and
+ * reads only the status of the response. Throws `network` without a response, and `server` for a
+ * status outside of 200 to 299; 410 Gone is not `retryable`.
  */
 export function post({ url, address, headers, body, timeoutMs, signal }: Posting): Promise<void> {
   const request = url.startsWith('https:') ? requestHttps : requestHttp;

@@ -13,15 +13,15 @@ import {
   readPush,
   readSend,
   readTaskId,
-  requireString,
+  optionalString,
 } from './parse-params.ts';
 import type { StreamRegistry, StreamSlot } from '../../http/stream-registry.ts';
 import type { Caller, Operations, Submitted } from './task-operations.ts';
 import { once, type TaskStreamEvent } from './task-stream.ts';
 
 /**
- * Replies to a turn before it becomes a task. Parts, at least one, are sent as a message and no task is
- * created; undefined creates the task.
+ * Replies to a turn before it becomes a task. Parts, at least one, are sent as a message and no
+ * task is created; undefined creates the task.
  */
 export type Reply = (
   turn: Turn,
@@ -100,7 +100,9 @@ export async function dispatch(call: OperationCall, server: ServerContext): Prom
 export const isStream = (operation: Operation): boolean =>
   operation === 'stream' || operation === 'subscribe';
 
-/** Throws if the caller lacks an extension that the agent requires; returns those that both support. */
+/**
+ * Throws if the caller lacks an extension that the agent requires; returns those that both support.
+ */
 function agreeExtensions(
   { extensions, requiredExtensions }: ServerContext,
   supported: readonly string[],
@@ -124,7 +126,7 @@ async function runOperation(
   const { version } = dialect;
   const { operations } = server;
   const params = dialect.decode(operation, call.params);
-  const tenant = call.caller.tenant ?? requireString(params, 'tenant');
+  const tenant = call.caller.tenant ?? optionalString(params, 'tenant');
   const caller = tenant === undefined ? call.caller : { ...call.caller, tenant };
   switch (operation) {
     case 'send':
@@ -163,7 +165,7 @@ async function runOperation(
     case 'deletePush': {
       const push = requirePush(server.push);
       const { task } = await operations.own(readTaskId(params, 'taskId'), caller);
-      const id = requireString(params, 'id');
+      const id = optionalString(params, 'id');
       if (operation === 'listPush') return { kind: 'pushConfigs', configs: await push.list(task) };
       if (operation === 'getPush') return { kind: 'pushConfig', config: await push.get(task, id) };
       await push.delete(task, id);
@@ -208,8 +210,8 @@ async function send(
     return submitted;
   };
   const { historyLength } = incoming;
-  // The stream submits the turn with its first read, so that the headers of the response go out while
-  // the turn is committed, not after it.
+  // The stream submits the turn with its first read, so that the headers of the response go out
+  // while the turn is committed, not after it.
   if (operation === 'stream') {
     const options = { historyLength, after: lastEventId };
     return { kind: 'stream', batches: operations.stream(submit, slot, options), slot };
@@ -221,8 +223,8 @@ async function send(
 }
 
 /**
- * Handles the abort of a wait. When the server drains, a waiting caller gets the current task. If the
- * caller disconnected, the error is rethrown.
+ * Handles the abort of a wait. When the server drains, a waiting caller gets the current task. If
+ * the caller disconnected, the error is rethrown.
  */
 const unlessDisconnected =
   <T>(slot: StreamSlot, current: () => T) =>
@@ -231,7 +233,10 @@ const unlessDisconnected =
     throw error;
   };
 
-/** Why a stream ended early: the error for the caller, a drain, or undefined if the caller disconnected. */
+/**
+ * Why a stream ended early: the error for the caller, a drain, or undefined if the caller
+ * disconnected.
+ */
 export function streamEndReason(
   error: unknown,
   slot: StreamSlot,
@@ -258,7 +263,9 @@ function requirePush(push: PushConfigs | undefined): PushConfigs {
   );
 }
 
-/** Throws for a media type that the card does not name. The agent decides about parts without one. */
+/**
+ * Throws for a media type that the card does not name. The agent decides about parts without one.
+ */
 function checkMedia(mediaType: string | undefined, modes: readonly string[]): void {
   if (mediaType === undefined) return;
   const [type = ''] = mediaType.toLowerCase().split(';');

@@ -25,8 +25,8 @@ export interface Envelope {
 const RETRY_MS = 1000;
 
 /**
- * Dispatches a call and writes its response. The headers of a stream go out immediately; a failure after
- * them is an SSE event `error`.
+ * Dispatches a call and writes its response. The headers of a stream go out immediately; a failure
+ * after them is an SSE event `error`.
  */
 export async function toHttpResponse(
   call: OperationCall,
@@ -100,7 +100,9 @@ class SseEventIterator implements AsyncIterableIterator<SseItem | readonly SseIt
     return this.return();
   }
 
-  /** Encodes a batch up to the first event that fails, so that the events before it are still sent. */
+  /**
+   * Encodes a batch up to the first event that fails, so that the events before it are still sent.
+   */
   #encodeAll(batch: readonly TaskStreamEvent[]): readonly SseItem[] {
     const items: SseItem[] = [];
     try {

@@ -36,8 +36,8 @@ const route = (methods: string, path: string, operation: Operation): Route => ({
 });
 
 /**
- * The paths under the agent's URL, and under `/v1` for 0.3. `subscribe` has two methods, because the text
- * of the specification and its protobuf disagree.
+ * The paths under the agent's URL, and under `/v1` for 0.3. `subscribe` has two methods, because
+ * the text of the specification and its protobuf disagree.
  */
 const ROUTES: readonly Route[] = [
   route('POST', '/message:send', 'send'),
@@ -63,7 +63,10 @@ export const isRestPath = (path: string): boolean => {
   );
 };
 
-/** Handles a REST request: 1.0 under the agent's URL, or under a tenant's name there; 0.3 under `/v1`. */
+/**
+ * Handles a REST request: 1.0 under the agent's URL, or under a tenant's name there; 0.3 under
+ * `/v1`.
+ */
 export async function serveRest(
   request: Request,
   path: string,
@@ -81,7 +84,8 @@ export async function serveRest(
       throw new A2AError('METHOD_NOT_FOUND', `unknown operation ${request.method} ${path}`);
     const { operation, tenant } = found;
     const given = await readParams(request, server.maxBodyBytes);
-    // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read camelCase.
+    // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read
+    // camelCase.
     if (is03 && isSnakeCase(given)) dialect = inSnakeCase(dialect);
     const fields = headerFields(request);
     const call = {
@@ -141,7 +145,10 @@ function pathParams({ operation, task, config }: Found): JsonObject {
 const NUMBERS = /^(history_?length|page_?size)$/i;
 const FLAGS = /^include_?artifacts$/i;
 
-/** The parameters of query and body. Converts numbers and flags of the query, which has strings only. */
+/**
+ * The parameters of query and body. Converts numbers and flags of the query, which has strings
+ * only.
+ */
 async function readParams(request: Request, maxBytes: number): Promise<JsonObject> {
   const params: Record<string, unknown> = {};
   for (const [name, value] of new URL(request.url).searchParams) {
@@ -165,7 +172,10 @@ async function readParams(request: Request, maxBytes: number): Promise<JsonObjec
   return { ...params, ...body };
 }
 
-/** The media type of the response: 1.0.1 has its own, 1.0.0 and 0.3 do not know it, so use the caller's. */
+/**
+ * The media type of the response: 1.0.1 has its own, 1.0.0 and 0.3 do not know it, so use the
+ * caller's.
+ */
 function mediaType({ headers }: Request): string {
   const types = `${headers.get('content-type')} ${headers.get('accept')}`;
   return types.includes('application/a2a+json') ? 'application/a2a+json' : 'application/json';

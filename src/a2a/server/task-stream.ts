@@ -21,9 +21,9 @@ export interface TaskStreamEvent {
 
 /**
  * Where a stream begins. `from` an entry: the task as it was there, then every later event; with
- * `watch` the stream continues even if the task already waits for input there. A caller that has this
- * entry, and it is entry 1, passes it as `entry`, which saves a read of the store. `after` an event id:
- * exactly the events that a client with this id has missed.
+ * `watch` the stream continues even if the task already waits for input there. A caller that has
+ * this entry, and it is entry 1, passes it as `entry`, which saves a read of the store. `after` an
+ * event id: exactly the events that a client with this id has missed.
  */
 export type Start =
   | { readonly from: Seq; readonly watch?: boolean; readonly entry?: Entry }
@@ -46,10 +46,10 @@ export async function* once<T>(item: T): AsyncGenerator<T, void, undefined> {
 
 /**
  * The events of a task, until it ends or waits for input that is still missing. A wait for an
- * authorization does not close the stream: the credentials may reach the agent another way, and the run
- * then continues (A2A 1.0, 7.6.1). Closing the stream does not cancel the task. A compacted task has no
- * old events any more; its stream has the final task only. `begin` is called with the first read, so
- * that the headers of a response can go out before its turn is committed.
+ * authorization does not close the stream: the credentials may reach the agent another way, and the
+ * run then continues (A2A 1.0, 7.6.1). Closing the stream does not cancel the task. A compacted
+ * task has no old events any more; its stream has the final task only. `begin` is called with the
+ * first read, so that the headers of a response can go out before its turn is committed.
  */
 export const followTaskStream = (
   log: TaskLog,
@@ -206,7 +206,9 @@ export async function settled(log: TaskLog, task: string, options: Abortable): P
 /** The number of the entry of an event id. Throws `invalid` for an invalid id. */
 export const seqOf = (id: string): Seq => parseId(id).seq;
 
-/** Whether the task waits for a person: every submitted turn was handled, and a question is open. */
+/**
+ * Whether the task waits for a person: every submitted turn was handled, and a question is open.
+ */
 const waits = (snapshot: Snapshot | undefined): boolean =>
   needsInput(snapshot) || (snapshot?.state === 'auth-required' && snapshot.unserved.length === 0);
 
@@ -214,10 +216,10 @@ const needsInput = (snapshot: Snapshot | undefined): boolean =>
   snapshot?.state === 'input-required' && snapshot.unserved.length === 0;
 
 /**
- * Whether the question at `then`, a snapshot that may be old, is still the open one. A replay passes
- * questions that were answered since. If a stream ended at one of them, the person's next "ok" would
- * answer a different question, which they have not seen. Every answer is a turn, and a question that was
- * asked or withdrawn since changes the list of ids.
+ * Whether the question at `then`, a snapshot that may be old, is still the open one. A replay
+ * passes questions that were answered since. If a stream ended at one of them, the person's next
+ * "ok" would answer a different question, which they have not seen. Every answer is a turn, and a
+ * question that was asked or withdrawn since changes the list of ids.
  */
 async function isOpen(log: TaskLog, then: Snapshot | undefined): Promise<boolean> {
   if (!then || !needsInput(then)) return false;

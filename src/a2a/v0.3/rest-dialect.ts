@@ -12,9 +12,9 @@ import type {
 } from '../protocol/model.ts';
 
 /**
- * A2A 0.3 over REST: the JSON form of its protobuf, which differs from its JSON-RPC form. It has the
- * enums and envelopes of 1.0, but `final`, `content` instead of a message's `parts`, nested files and
- * data, and resource names (`tasks/…/pushNotificationConfigs/…`) instead of ids.
+ * A2A 0.3 over REST: the JSON form of its protobuf, which differs from its JSON-RPC form. It has
+ * the enums and envelopes of 1.0, but `final`, `content` instead of a message's `parts`, nested
+ * files and data, and resource names (`tasks/…/pushNotificationConfigs/…`) instead of ids.
  */
 export const DIALECT_03_REST: Dialect = {
   version: '0.3',

@@ -5,7 +5,10 @@ import type { OutputMessage, OutputEncoder } from '../../outputs/index.ts';
 import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
 
-/** One message of a stream. A message that only ends the stream at a question has no id: no entry is behind it. */
+/**
+ * One message of a stream. A message that only ends the stream at a question has no id: no entry is
+ * behind it.
+ */
 export interface FrontEndMessage {
   readonly id?: string;
   readonly message: OutputMessage;
@@ -13,8 +16,8 @@ export interface FrontEndMessage {
 
 /**
  * The messages of a task for a front end, `from` an entry or after an event id that the client has,
- * until the task ends or waits for a person. Closing the stream does not cancel the task. A compacted
- * task has no messages any more, so its stream is empty.
+ * until the task ends or waits for a person. Closing the stream does not cancel the task. A
+ * compacted task has no messages any more, so its stream is empty.
  */
 export async function* followFrontEnd(
   log: TaskLog,
@@ -101,9 +104,9 @@ function noteDepth(depths: Map<string, number>, entry: Entry): void {
 }
 
 /**
- * Whether nothing follows before a person answers. Tool calls run in parallel: one may ask while another
- * still works or is about to ask too, and the front end needs all of it in one stream. A call whose
- * sub-agent asks waits together with it.
+ * Whether nothing follows before a person answers. Tool calls run in parallel: one may ask while
+ * another still works or is about to ask too, and the front end needs all of it in one stream. A
+ * call whose sub-agent asks waits together with it.
  */
 function isQuiet(
   { state, running, unserved, pending, calls }: Snapshot,

@@ -3,7 +3,9 @@ import type { Abortable } from '../../stream/types.ts';
 import { partsChars } from '../held-text.ts';
 import type { TaskLog, Reading } from '../types.ts';
 
-/** A batch ends after about this many characters, so that it stays small beside a socket's buffer. */
+/**
+ * A batch ends after about this many characters, so that it stays small beside a socket's buffer.
+ */
 const BATCH_CHARS = 32 * 1024;
 
 /** Turns the entries of one task into the outputs of a stream. Used by one `followTask`. */
@@ -15,8 +17,8 @@ export interface TaskFollower<Out> {
   /** Runs before the first read, for example to submit a turn. May add outputs that come first. */
   begin?(outs: Out[]): Promise<void>;
   /**
-   * Adds the outputs of the next entry to `outs`, and returns whether the stream ends after them. It
-   * returns a promise only if it has to wait: most entries must not cost one.
+   * Adds the outputs of the next entry to `outs`, and returns whether the stream ends after them.
+   * It returns a promise only if it has to wait: most entries must not cost one.
    */
   follow(entry: Entry, outs: Out[]): boolean | Promise<boolean>;
   /** Adds what replaces entries that were compacted away. The stream ends after it. */
@@ -24,10 +26,10 @@ export interface TaskFollower<Out> {
 }
 
 /**
- * Reads a task as batches of outputs, until its log or its follower ends. A batch has the outputs of the
- * entries that are available together, such as those of one commit. If an entry cannot be followed, the
- * outputs of the entries before it are yielded, then the error is thrown. Closing the stream does not
- * cancel the task.
+ * Reads a task as batches of outputs, until its log or its follower ends. A batch has the outputs
+ * of the entries that are available together, such as those of one commit. If an entry cannot be
+ * followed, the outputs of the entries before it are yielded, then the error is thrown. Closing the
+ * stream does not cancel the task.
  */
 export async function* followTask<Out>(
   log: TaskLog,
@@ -37,8 +39,8 @@ export async function* followTask<Out>(
   let opening: Out[] | undefined = [];
   await follower.begin?.(opening);
   if (opening.length > 0) yield opening;
-  // A generator keeps its variables alive while it waits, so a sent batch must not stay in one: with a
-  // thousand streams that adds up.
+  // A generator keeps its variables alive while it waits, so a sent batch must not stay in one:
+  // with a thousand streams that adds up.
   opening = undefined;
   const reading = log.read(follower.task, follower.seq, options);
   const entries = reading[Symbol.asyncIterator]();
