@@ -119,7 +119,8 @@ function isQuiet(
     pending.some((request) => request.callId === callId || belongsTo(request.id, callId));
   const depth = (callId: string): number => depths.get(callId) ?? 0;
   const asking = calls.filter(({ callId }) => asks(callId));
-  if (asking.length === 0) return true; // the agent itself asks, and continues only after the answer
+  // The agent itself asks, and continues only after the answer.
+  if (asking.length === 0) return true;
   const deepest = Math.max(...asking.map(({ callId }) => depth(callId)));
   return calls.every(({ callId }) => asks(callId) || depth(callId) < deepest);
 }
