@@ -57,13 +57,7 @@ export class A2AHttpTransport implements A2ATransport {
     const unlisten = onAbort(signal, (reason) => idle.abort(reason));
     const { silenceMs, dialect } = this.#options;
     const timer = setTimeout(
-      () =>
-        idle.abort(
-          new DuolaneError(
-            'network',
-            `the stream timed out after ${silenceMs} ms (silenceMs): no byte of the server`,
-          ),
-        ),
+      () => idle.abort(new DuolaneError('network', `no byte within silenceMs (${silenceMs} ms)`)),
       silenceMs,
     );
     try {
@@ -100,22 +94,10 @@ export class A2AHttpTransport implements A2ATransport {
     let value: unknown;
     try {
       value = JSON.parse(data);
-    } catch (cause) {
-      return {
-        malformed: new DuolaneError(
-          'malformed',
-          'the server sent an event that is not JSON: expected a JSON object',
-          { cause },
-        ),
-      };
+    } catch {
+      // Reported below, like JSON of another type.
     }
-    if (!isObject(value))
-      return {
-        malformed: new DuolaneError(
-          'malformed',
-          'the server sent an event of another type: expected a JSON object',
-        ),
-      };
+    if (!isObject(value)) return { malformed: notAnObject('an event') };
     const inner = this.#unwrap(value, response);
     try {
       return { id, ...dialect.decodeEvent(inner) };
@@ -159,11 +141,7 @@ export class A2AHttpTransport implements A2ATransport {
    * The result of a JSON-RPC response, or the body of a REST response. Throws the server's error.
    */
   #unwrap(value: unknown, response: Response): unknown {
-    if (!isObject(value))
-      throw new DuolaneError(
-        'malformed',
-        'the server sent JSON of another type: expected an object',
-      );
+    if (!isObject(value)) throw notAnObject('a response');
     const { error } = value;
     if (isObject(error)) throw errorFromResponse(error, response);
     if (!response.ok) throw errorFromResponse(value, response);
@@ -194,6 +172,9 @@ function parse(text: string, response: Response): unknown {
     });
   }
 }
+
+const notAnObject = (what: string): DuolaneError =>
+  new DuolaneError('malformed', `the server sent ${what} of another form: expected a JSON object`);
 
 const toNetworkError = (error: unknown): DuolaneError =>
   error instanceof DuolaneError

@@ -1,5 +1,4 @@
 import { DuolaneError } from '../../errors.ts';
-import type { Encoder, Entry, Seq } from '../../event/types.ts';
 import { sleep } from '../../stream/abort.ts';
 import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
@@ -8,7 +7,7 @@ import { encodeTask03 } from '../v0.3/json-rpc-dialect.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { a2aEncoder, type A2AEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
 import { mergeChunks } from './merge-chunks.ts';
-import type { A2AStreamEvent, PushConfig } from '../protocol/model.ts';
+import type { PushConfig } from '../protocol/model.ts';
 import { post } from './webhook-post.ts';
 import { encodeTask } from '../protocol/task-encoder.ts';
 
@@ -60,67 +59,44 @@ export async function deliverPush(
   signal: AbortSignal,
   options: DeliveryOptions,
 ): Promise<void> {
-  const follower = new PushFollower(delivery, signal, options);
-  for await (const _ of followTask(delivery.log, follower, { signal }));
-  await delivery.save(follower.delivered, true);
+  const { log, config, version, after, save } = delivery;
+  const encoder = a2aEncoder(options.text);
+  const encode = mergeChunks(encoder.encode, CHUNK_CHARS);
+  const send = (body: unknown): Promise<void> =>
+    sendOne(delivery, JSON.stringify(body), signal, options);
+  let delivered = after;
+  // It sends the events of each entry before it takes the next one, and has no outputs.
+  const follower: TaskFollower<never> = {
+    task: config.taskId,
+    get seq() {
+      return encoder.snapshot?.seq ?? 0;
+    },
+    async follow(entry) {
+      const state = encoder.snapshot?.state;
+      const events = encode(entry);
+      if (entry.seq <= after) return false;
+      const changed = state !== encoder.snapshot?.state;
+      const bodies = version === '0.3' ? tasks03(encoder, changed) : events;
+      for (const body of bodies) await send(body);
+      delivered = entry.seq;
+      if (bodies.length > 0) await save(delivered, false);
+      return false;
+    },
+    // The events of a compacted task are gone, so the receiver gets the final task.
+    async compacted() {
+      const snapshot = await log.get(config.taskId);
+      if (!snapshot) return;
+      const task = encodeTask(snapshot, { text: options.text });
+      await send(version === '0.3' ? encodeTask03(task) : { task });
+    },
+  };
+  for await (const _ of followTask(log, follower, { signal }));
+  await save(delivered, true);
 }
 
-/** Sends the events of each entry before it takes the next one; it has no outputs of its own. */
-class PushFollower implements TaskFollower<never> {
-  /** The number of the last delivered entry. */
-  delivered: Seq;
-  readonly #delivery: Delivery;
-  readonly #signal: AbortSignal;
-  readonly #options: DeliveryOptions;
-  readonly #encoder: A2AEncoder;
-  readonly #encode: Encoder<A2AStreamEvent>;
-
-  constructor(delivery: Delivery, signal: AbortSignal, options: DeliveryOptions) {
-    this.delivered = delivery.after;
-    this.#delivery = delivery;
-    this.#signal = signal;
-    this.#options = options;
-    this.#encoder = a2aEncoder(options.text);
-    this.#encode = mergeChunks(this.#encoder.encode, CHUNK_CHARS);
-  }
-
-  get task(): string {
-    return this.#delivery.config.taskId;
-  }
-
-  get seq(): Seq {
-    return this.#encoder.snapshot?.seq ?? 0;
-  }
-
-  follow(entry: Entry): boolean | Promise<boolean> {
-    const state = this.#encoder.snapshot?.state;
-    const events = this.#encode(entry);
-    if (entry.seq <= this.#delivery.after) return false;
-    if (this.#delivery.version === '1.0') return this.#deliver(entry, events);
-    // A notification of 0.3 is the complete task, sent only when the state has changed.
-    const changed = state !== this.#encoder.snapshot?.state;
-    return this.#deliver(entry, changed ? [encodeTask03(this.#encoder.task())] : []);
-  }
-
-  /** Sends the final task: the events of a compacted task are gone. */
-  async compacted(): Promise<void> {
-    const snapshot = await this.#delivery.log.get(this.task);
-    if (!snapshot) return;
-    const task = encodeTask(snapshot, { text: this.#options.text });
-    await this.#send(this.#delivery.version === '0.3' ? encodeTask03(task) : { task });
-  }
-
-  async #deliver({ seq }: Entry, bodies: readonly unknown[]): Promise<boolean> {
-    for (const body of bodies) await this.#send(body);
-    this.delivered = seq;
-    if (bodies.length > 0) await this.#delivery.save(seq, false);
-    return false;
-  }
-
-  #send(body: unknown): Promise<void> {
-    return sendOne(this.#delivery, JSON.stringify(body), this.#signal, this.#options);
-  }
-}
+/** The notification of 0.3 is the complete task, sent only when its state has changed. */
+const tasks03 = (encoder: A2AEncoder, changed: boolean): readonly unknown[] =>
+  changed ? [encodeTask03(encoder.task())] : [];
 
 async function sendOne(
   { config, version, check }: Pick<Delivery, 'config' | 'version' | 'check'>,

@@ -213,8 +213,8 @@ async function send(
   // The stream submits the turn with its first read, so that the headers of the response go out
   // while the turn is committed, not after it.
   if (operation === 'stream') {
-    const options = { historyLength, after: lastEventId };
-    return { kind: 'stream', batches: operations.stream(submit, slot, options), slot };
+    const batches = operations.stream(submit, slot, lastEventId, historyLength);
+    return { kind: 'stream', batches, slot };
   }
   const { task } = await submit();
   if (incoming.blocking)

@@ -54,12 +54,6 @@ export interface OperationsOptions {
  */
 const MAX_PAGE_CHARS = 8 * 1024 * 1024;
 
-interface StreamSentOptions {
-  /** The last event that the caller has received. */
-  readonly after?: string | undefined;
-  readonly historyLength?: number | undefined;
-}
-
 interface Subscribed {
   /** Whether the task had ended before. */
   readonly ended: boolean;
@@ -171,7 +165,8 @@ export class Operations {
   stream(
     submit: () => Promise<Submitted>,
     options: Abortable,
-    { after, historyLength }: StreamSentOptions = {},
+    after?: string,
+    historyLength?: number,
   ): AsyncIterable<readonly TaskStreamEvent[]> {
     const begin: BeginStream = async () => {
       const { task, entry, known } = await submit();

@@ -1,6 +1,6 @@
 import { belongsTo } from '../../event/fold/entry-rules.ts';
-import { parseId, resume, withIds, type Identified } from '../../event/event-id.ts';
-import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
+import { parseId, resume, withIds } from '../../event/event-id.ts';
+import type { Entry, Snapshot } from '../../event/types.ts';
 import type { OutputMessage, OutputEncoder } from '../../outputs/index.ts';
 import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
@@ -23,62 +23,39 @@ export async function* followFrontEnd(
   log: TaskLog,
   task: string,
   output: OutputEncoder,
-  start: FrontEndStart,
+  start: { readonly from: number } | { readonly after: string },
   signal: AbortSignal,
 ): AsyncGenerator<FrontEndMessage, void, undefined> {
-  const follower = new FrontEndFollower(log, task, output, start);
-  for await (const batch of followTask(log, follower, { signal })) yield* batch;
-}
-
-type FrontEndStart = { readonly from: number } | { readonly after: string };
-
-class FrontEndFollower implements TaskFollower<FrontEndMessage> {
-  readonly task: string;
-  readonly #log: TaskLog;
-  readonly #output: OutputEncoder;
-  readonly #encode: Encoder<Identified<OutputMessage>>;
-  /** The first entry that the client has not seen. */
-  readonly #from: number;
-  readonly #resumes: boolean;
-  /** By tool call that is running, how deep its agent is nested. */
-  readonly #depths = new Map<string, number>();
-
-  constructor(log: TaskLog, task: string, output: OutputEncoder, start: FrontEndStart) {
-    this.task = task;
-    this.#log = log;
-    this.#output = output;
-    this.#resumes = 'after' in start;
-    this.#encode = 'after' in start ? resume(output.encode, start.after) : withIds(output.encode);
-    this.#from = 'from' in start ? start.from : parseId(start.after).seq + 1;
-  }
-
-  get seq(): number {
-    return this.#output.snapshot?.seq ?? 0;
-  }
-
-  follow(entry: Entry, messages: FrontEndMessage[]): boolean | Promise<boolean> {
-    // The first entry of a stream may first close a message of the previous stream, which sent that
-    // end itself.
-    const isFirst = !this.#resumes && entry.seq === this.#from;
-    const closed = isFirst ? this.#output.pause().length : 0;
-    const outs = this.#encode(entry).slice(closed);
-    noteDepth(this.#depths, entry);
-    if (!this.#resumes && entry.seq < this.#from) return false;
-    for (const { id, out } of outs) messages.push({ id, message: out });
-    const now = this.#output.snapshot as Snapshot;
-    if (entry.seq < this.#from || now.pending.length === 0 || !isQuiet(now, this.#depths))
-      return false;
-    return this.#pause(entry, messages);
-  }
-
-  compacted(): void {}
-
+  const resumes = 'after' in start;
+  const encode = resumes ? resume(output.encode, start.after) : withIds(output.encode);
+  const from = resumes ? parseId(start.after).seq + 1 : start.from;
+  const depths = new Map<string, number>();
   /** Ends the stream at a question, unless the task has continued since. */
-  async #pause({ seq }: Entry, messages: FrontEndMessage[]): Promise<boolean> {
-    if ((await this.#log.get(this.task))?.seq !== seq) return false;
-    for (const message of this.#output.pause()) messages.push({ message });
+  const pause = async (seq: number, messages: FrontEndMessage[]): Promise<boolean> => {
+    if ((await log.get(task))?.seq !== seq) return false;
+    for (const message of output.pause()) messages.push({ message });
     return true;
-  }
+  };
+  const follower: TaskFollower<FrontEndMessage> = {
+    task,
+    get seq() {
+      return output.snapshot?.seq ?? 0;
+    },
+    follow(entry, messages) {
+      // The first entry of a stream may first close a message of the previous stream, which sent
+      // that end itself.
+      const closed = !resumes && entry.seq === from ? output.pause().length : 0;
+      const outs = encode(entry).slice(closed);
+      noteDepth(depths, entry);
+      if (!resumes && entry.seq < from) return false;
+      for (const { id, out } of outs) messages.push({ id, message: out });
+      const now = output.snapshot as Snapshot;
+      if (entry.seq < from || now.pending.length === 0 || !isQuiet(now, depths)) return false;
+      return pause(entry.seq, messages);
+    },
+    compacted: () => {},
+  };
+  for await (const batch of followTask(log, follower, { signal })) yield* batch;
 }
 
 /** The entry at which the agent's current, or else its last, message begins. */
