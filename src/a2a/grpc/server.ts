@@ -29,7 +29,7 @@ import {
   readLastEventId,
   type HeaderFields,
 } from '../server/read-request.ts';
-import { bindingOf, type A2AServer } from '../server/a2a-server.ts';
+import { serverContextOf, type A2AServer } from '../server/a2a-server.ts';
 import { grpcMethods, SERVICES, type JsonMethod } from './codec.ts';
 import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './grpc-dialects.ts';
 import { toGrpcStatus } from './status.ts';
@@ -109,7 +109,7 @@ async function dispatchCall(
   context: CallContext,
 ): Promise<Dispatched & { readonly binding: ServerContext }> {
   const { server, tenant } = find(textOf(given));
-  const binding = bindingOf(server);
+  const binding = serverContextOf(server);
   try {
     const call = readCall(operation, dialect, params, tenant, context);
     const { agreed, outcome } = await dispatch(call, binding);

@@ -147,20 +147,22 @@ class LogEncoder implements A2AEncoder {
         return [status(now)];
       case 'retry':
         if (!entry.path?.length) this.#stale ||= this.#opened && entry.discard;
-        return [says(now, `The model did not answer (${entry.error.code}); trying again.`)];
+        return [
+          progressStatus(now, `The model did not answer (${entry.error.code}); trying again.`),
+        ];
       case 'text.delta':
         return entry.path?.length || this.#inStatus ? [] : [this.#textUpdate(now, entry.delta)];
       case 'status':
-        return [says(now, entry.message, entry.data)];
+        return [progressStatus(now, entry.message, entry.data)];
       case 'tool.called': {
         const { callId, name } = entry;
-        return [says(now, `Calling ${name}`, { tool: { callId, name } })];
+        return [progressStatus(now, `Calling ${name}`, { tool: { callId, name } })];
       }
       case 'tool.progress':
-        return entry.message === undefined ? [] : [says(now, entry.message)];
+        return entry.message === undefined ? [] : [progressStatus(now, entry.message)];
       case 'tool.failed': {
         const { callId, name } = entry;
-        return [says(now, `${name} failed`, { tool: { callId, name, failed: true } })];
+        return [progressStatus(now, `${name} failed`, { tool: { callId, name, failed: true } })];
       }
       case 'artifact':
         return [
@@ -259,5 +261,5 @@ const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): 
   },
 });
 
-const says = (now: Snapshot, message: string, data?: unknown): A2AStreamEvent =>
+const progressStatus = (now: Snapshot, message: string, data?: unknown): A2AStreamEvent =>
   status(now, undefined, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);

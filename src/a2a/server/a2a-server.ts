@@ -78,11 +78,11 @@ export interface A2AServer extends AsyncDisposable {
   drain(): void;
 }
 
-const bindings = new WeakMap<A2AServer, ServerContext>();
+const contexts = new WeakMap<A2AServer, ServerContext>();
 
 /** The context of a server, for a binding outside of this folder such as gRPC. */
-export const bindingOf = (server: A2AServer): ServerContext =>
-  bindings.get(server) as ServerContext;
+export const serverContextOf = (server: A2AServer): ServerContext =>
+  contexts.get(server) as ServerContext;
 
 /**
  * Creates an A2A server, 0.3 and 1.0, for one agent. Its `handle` takes a web `Request` and returns
@@ -128,7 +128,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
         });
   const streams = new StreamRegistry(options.maxStreams ?? 5000);
   const declared = description.extensions ?? [];
-  const binding: ServerContext = {
+  const context: ServerContext = {
     operations,
     push,
     reply: options.reply,
@@ -158,9 +158,9 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     async handle(request, { path = pathBehind(base, request), owner } = {}) {
       const caller = { ...(owner !== undefined && { owner }), trace: traceContext(request) };
       if (CARD_PATHS.includes(path)) return serveCard(request);
-      if (isRestPath(path)) return serveRest(request, path, caller, binding);
+      if (isRestPath(path)) return serveRest(request, path, caller, context);
       if (path !== '' && path !== '/') return new Response('Not found\n', { status: 404 });
-      if (request.method === 'POST') return serveJsonRpc(request, caller, binding);
+      if (request.method === 'POST') return serveJsonRpc(request, caller, context);
       return new Response('Send JSON-RPC requests with POST\n', {
         status: 405,
         headers: { allow: 'POST' },
@@ -173,7 +173,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
       await push?.[Symbol.asyncDispose]();
     }),
   };
-  bindings.set(server, binding);
+  contexts.set(server, context);
   return server;
 }
 

@@ -70,17 +70,17 @@ export function parseJson(text: string): unknown {
 
 /** Reads a body as text. Throws `CONTENT_TOO_LARGE`. */
 export async function readBody(request: Request, maxBytes: number): Promise<string> {
-  const over = (): A2AError =>
+  const tooLarge = (): A2AError =>
     new A2AError('CONTENT_TOO_LARGE', `the body exceeds maxBodyBytes (${maxBytes}); send less`);
   const declared = headerOf(request, 'content-length');
-  if (Number(declared) > maxBytes) throw over();
+  if (Number(declared) > maxBytes) throw tooLarge();
   // HTTP enforces an announced length. A body without one is counted while it is read.
   if (declared !== null) return request.text();
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
     length += chunk.length;
-    if (length > maxBytes) throw over();
+    if (length > maxBytes) throw tooLarge();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
