@@ -9,7 +9,7 @@ const letters: Encoder<string> = (entry) =>
   entry.type === 'status' ? Array.from(entry.message) : [];
 
 describe('ids', () => {
-  test('the last output of entry N is N, earlier ones are N.k, and silence has none', () => {
+  test('the last output of entry N is N, earlier ones are N.k, and an entry without outputs has none', () => {
     const encoder = withIds(letters);
     expect(encoder(status(7, 'abc'))).toEqual([
       { id: '7.0', out: 'a' },
@@ -25,7 +25,7 @@ describe('ids', () => {
   });
 
   test.each(['', 'x', '-1', '01', '1.', '1.x', '1e3', ' 1', '9999999999999999', '1.0.0'])(
-    'what is none is refused: %j',
+    'an invalid id is refused: %j',
     (id) => {
       expect(() => parseId(id)).toThrow(expect.objectContaining({ code: 'invalid' }));
     },

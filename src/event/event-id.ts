@@ -1,25 +1,27 @@
 import { DuolaneError } from '../errors.ts';
 import type { Encoder, Seq } from './types.ts';
 
-/** An output with its place in the stream: what SSE sends as `id` and gets back as `Last-Event-ID`. */
+/** An output with its event id, which SSE sends as `id` and a client returns as `Last-Event-ID`. */
 export interface Identified<Out> {
   readonly id: string;
   readonly out: Out;
 }
 
-/** Where an output stands: its entry, and which output of that entry; the last one has no number. */
+/**
+ * The position of an output: its entry, and its number in that entry; Infinity for the last one.
+ */
 interface EventPosition {
   readonly seq: Seq;
   readonly part: number;
 }
 
-/** Throws `invalid` if it is no id of ours. `0` is the place before everything. */
+/** Parses an event id. `0` is the position before the first entry. Throws `invalid`. */
 export function parseId(id: string): EventPosition {
   const [, seq = '', part] = /^(0|[1-9]\d{0,14})(?:\.(0|[1-9]\d{0,8}))?$/.exec(id) ?? [];
   if (seq === '')
     throw new DuolaneError(
       'invalid',
-      `${JSON.stringify(id)} is no event id; ids look like 42 or 42.0, use one that was sent`,
+      `invalid event id ${JSON.stringify(id)}: expected an id that this stream sent, e.g. 42 or 42.0`,
     );
   return { seq: Number(seq), part: part === undefined ? Infinity : Number(part) };
 }
@@ -27,11 +29,13 @@ export function parseId(id: string): EventPosition {
 const comparePositions = (a: EventPosition, b: EventPosition): number =>
   a.seq - b.seq || (a.part === b.part ? 0 : a.part - b.part);
 
-/** In the order of the stream: `41`, `42.0`, `42.1`, `42`. Throws `invalid` on what is no id. */
+/** Compares two ids in the order of the stream: `41`, `42.0`, `42.1`, `42`. Throws `invalid`. */
 export const compareIds = (a: string, b: string): number =>
   comparePositions(parseId(a), parseId(b));
 
-/** The same encoder, its outputs with their ids: the last of entry N is `N`, earlier ones `N.k`. */
+/**
+ * The same encoder with event ids: `N` for the last output of entry N, `N.k` for the ones before.
+ */
 export const withIds =
   <Out>(encoder: Encoder<Out>): Encoder<Identified<Out>> =>
   (entry) => {
@@ -43,8 +47,8 @@ export const withIds =
   };
 
 /**
- * A fresh encoder that goes on after an id: fed every entry from 1, as always, it drops what the
- * client has. Throws `invalid` at once if the id is none.
+ * The same encoder for a client that resumes after an id: it must get every entry from 1 on, and
+ * drops the outputs that the client has. Throws `invalid` immediately if the id is invalid.
  */
 export function resume<Out>(encoder: Encoder<Out>, afterId: string): Encoder<Identified<Out>> {
   const after = parseId(afterId);

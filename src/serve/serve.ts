@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { StreamRegistry } from '../a2a/server/stream-registry.ts';
+import { StreamRegistry } from '../http/stream-registry.ts';
 import { DuolaneError } from '../errors.ts';
 import { safeLogger } from '../event/safe-logger.ts';
 import type { Agent, Logger } from '../event/types.ts';

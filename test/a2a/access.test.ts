@@ -17,7 +17,7 @@ const waiting: Agent = async function* (_turn, ctx) {
 };
 
 test.each(['0.0.0.0', '::', '192.168.1.5', 'example.com', '127.0.0.1.example.com'])(
-  'a server on %s does not start without a way to tell callers apart',
+  'a server on %s does not start without authentication',
   async (host) => {
     await expect(serve(hello, { host, log: memoryLog() })).rejects.toMatchObject({
       code: 'invalid',
@@ -48,12 +48,12 @@ describe('with secrets', () => {
       await expect(other.send('hi', { taskId: task })).rejects.toMatchObject({ code: 'not_found' });
       expect((await other.list()).tasks).toEqual([]);
     }
-    // The same message id of somebody else is another message.
+    // The same message id of another owner is another message.
     expect(await bob.send('hi', { messageId: 'same' })).not.toMatchObject({ id: task });
     expect((await ada.list()).tasks).toHaveLength(1);
   });
 
-  test('a wrong secret is refused, the card is public and says what is wanted', async () => {
+  test('a wrong secret is refused; the card is public and names the scheme', async () => {
     await using served = await serve(hello, { log: memoryLog(), page: false, auth });
     const wrong = { authorization: 'Bearer token-of-mallory' };
     const client = await connectA2A(served.url, { headers: wrong });
@@ -69,7 +69,7 @@ describe('with secrets', () => {
     expect((await fetch(`${served.url}/api/tasks`)).status).toBe(401);
   });
 
-  test('the streams of one caller take no place from another', async () => {
+  test('the streams of one caller do not count against another', async () => {
     await using served = await serve(waiting, {
       log: memoryLog(),
       page: false,
@@ -90,7 +90,7 @@ describe('with secrets', () => {
     for (const response of [ada, bob]) await response.body?.cancel();
   });
 
-  test('tokens of an issuer let callers in, each to their own tasks, and the card says where to get one', async () => {
+  test('tokens of an issuer authenticate callers, and the card says where to get one', async () => {
     const { privateKey, publicKey } = await generateKeyPair('ES256');
     const keys = [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }];
     await using issuer = await httpServer(({ url, headers }, response) => {
@@ -130,7 +130,7 @@ describe('with secrets', () => {
     });
   });
 
-  test('a verify function decides who it is', async () => {
+  test('a verify function decides who the caller is', async () => {
     await using served = await serve(hello, {
       log: memoryLog(),
       page: false,
@@ -145,7 +145,7 @@ describe('with secrets', () => {
   });
 });
 
-test('a tenant is a wall too', async () => {
+test('tasks of another tenant do not exist for a caller', async () => {
   const url = 'http://127.0.0.1/agent';
   await using mounted = mountAgent(url, hello);
   const send = async (path: string, body: unknown): Promise<{ task: { id: string } }> => {
@@ -167,7 +167,7 @@ test('a tenant is a wall too', async () => {
   expect(await other.text()).not.toContain(task.id);
 });
 
-test('a message id that another task has is not answered with that task', async () => {
+test('a message id of another task does not return that task', async () => {
   const asks: Agent = async function* (_turn, ctx) {
     await ctx.ask({ id: 'q', kind: 'question', message: 'who?' });
   };
@@ -180,7 +180,7 @@ test('a message id that another task has is not answered with that task', async 
   );
 });
 
-test('what is too large or too many is refused with a word', async () => {
+test('requests that are too large or too many are refused with a message', async () => {
   await using served = await serve(waiting, {
     log: memoryLog(),
     page: false,
@@ -209,20 +209,23 @@ test('what is too large or too many is refused with a word', async () => {
   await open[1]!.return();
 });
 
-test.each([1001, 200_000])('%i answers in one message are refused with a word', async (length) => {
-  await using served = await serve(waiting, { log: memoryLog(), page: false, graceMs: 50 });
-  const caller = new Caller(served.url);
-  const answers = Array.from({ length }, () => ({ id: 'q', action: 'accept' }));
-  const refused = await caller.call(
-    'SendMessage',
-    caller.message('x', { parts: [{ data: { answers } }] }),
-  );
-  expect(refused).toMatchObject({
-    error: { code: -32602, message: `a turn has at most 1000 answers, got ${length}` },
-  });
-});
+test.each([1001, 200_000])(
+  '%i answers in one message are refused with a message',
+  async (length) => {
+    await using served = await serve(waiting, { log: memoryLog(), page: false, graceMs: 50 });
+    const caller = new Caller(served.url);
+    const answers = Array.from({ length }, () => ({ id: 'q', action: 'accept' }));
+    const refused = await caller.call(
+      'SendMessage',
+      caller.message('x', { parts: [{ data: { answers } }] }),
+    );
+    expect(refused).toMatchObject({
+      error: { code: -32602, message: `invalid answers: expected at most 1000, got ${length}` },
+    });
+  },
+);
 
-test('a stream that nobody begins to read gives its place back when the caller leaves', async () => {
+test('a stream that is never read frees its slot when the caller disconnects', async () => {
   const url = 'http://127.0.0.1/agent';
   await using mounted = mountAgent(url, waiting, { maxStreams: 1 });
   const open = (signal?: AbortSignal): Promise<Response> => {
@@ -242,7 +245,7 @@ test('a stream that nobody begins to read gives its place back when the caller l
 });
 
 test.each(['SendMessage', 'GetTask', 'ListTasks', 'SubscribeToTask', 'SendStreamingMessage'])(
-  'what goes wrong inside %s is told to the logger, not to the caller',
+  'an internal failure of %s is logged and not shown to the caller',
   async (method) => {
     const told: unknown[] = [];
     const fail = (): never => {
@@ -265,7 +268,7 @@ test.each(['SendMessage', 'GetTask', 'ListTasks', 'SubscribeToTask', 'SendStream
   },
 );
 
-test('an old caller who writes the names of protobuf reads them, too', async () => {
+test('a 0.3 caller that writes snake_case gets snake_case', async () => {
   const url = 'http://127.0.0.1/agent';
   await using mounted = mountAgent(url, hello);
   const send = async (message: unknown): Promise<unknown> => {
@@ -285,7 +288,7 @@ test('an old caller who writes the names of protobuf reads them, too', async () 
   expect(camel).not.toHaveProperty('task.context_id');
 });
 
-test('a page of another site is not let in, and no answer invites one', async () => {
+test('a page of another site is refused, and no response allows it', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const caller = new Caller(served.url);
   const cross = await caller.post('SendMessage', caller.message('x'), {
@@ -314,7 +317,7 @@ test.each([
   expect(response.statusCode).toBe(status);
 });
 
-test('an extension that the agent requires must be named', async () => {
+test('a caller must name the extensions that the agent requires', async () => {
   const uri = 'https://example.com/ext/v1';
   await using served = await serve(hello, {
     log: memoryLog(),
@@ -332,7 +335,7 @@ test('an extension that the agent requires must be named', async () => {
   expect(await response.json()).toHaveProperty('result.task');
 });
 
-test('a type that the card does not name is refused', async () => {
+test('a media type that the card does not name is refused', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const caller = new Caller(served.url);
   const part = (mediaType: string): Promise<unknown> =>
@@ -341,7 +344,7 @@ test('a type that the card does not name is refused', async () => {
   expect(await part('text/plain; charset=utf-8')).toHaveProperty('result.task');
 });
 
-test('an agent may answer with a plain message, and then there is no task', async () => {
+test('an agent may reply with a message, which creates no task', async () => {
   await using served = await serve(hello, {
     log: memoryLog(),
     page: false,
@@ -358,7 +361,7 @@ test('an agent may answer with a plain message, and then there is no task', asyn
   expect((await client.list()).tasks).toEqual([]);
 });
 
-test('a silent stream beats', async () => {
+test('a silent stream sends heartbeats', async () => {
   await using served = await serve(waiting, {
     log: memoryLog(),
     page: false,
@@ -376,7 +379,7 @@ test('a silent stream beats', async () => {
   await reader.cancel();
 });
 
-test('a resume beyond the end, or from nowhere, is refused', async () => {
+test('a resume after an event that does not exist is refused', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const caller = new Caller(served.url);
   const id = taskIdOf(await all(caller.say('x')));
@@ -394,7 +397,7 @@ test('a resume beyond the end, or from nowhere, is refused', async () => {
   }
 });
 
-test('a refusal names the request, also when its version or its type is not spoken', async () => {
+test('an error has the id of the request, also for an unknown version or content type', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const caller = new Caller(served.url);
   for (const headers of [{ 'a2a-version': '1.1' }, { 'a2a-version': 'junk' }]) {
@@ -403,7 +406,7 @@ test('a refusal names the request, also when its version or its type is not spok
   }
 });
 
-test('a page token is for the list that it was given for', async () => {
+test('a page token is valid for its own query only', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const caller = new Caller(served.url);
   for (const contextId of ['a', 'a', 'true', 'true'])
@@ -423,7 +426,7 @@ test('a page token is for the list that it was given for', async () => {
   expect(await rest.json()).toMatchObject({ totalSize: 2, tasks: [{ artifacts: [{}] }, {}] });
 });
 
-test('a page of long tasks ends early, and the next goes on', async () => {
+test('a list page of large tasks ends early, and the next one continues', async () => {
   const log = memoryLog();
   for (let i = 0; i < 12; i++) {
     const turn = { agent: 'agent', task: `t${i}`, context: 'c', messageId: `m${i}` };
@@ -441,7 +444,7 @@ test('a page of long tasks ends early, and the next goes on', async () => {
   expect(pages).toEqual([9, 3]);
 });
 
-test('no answer has more of the history than the server gives', async () => {
+test('no response has more history than maxHistory', async () => {
   await using served = await serve(hello, {
     log: memoryLog(),
     page: false,
@@ -460,7 +463,7 @@ test('no answer has more of the history than the server gives', async () => {
   expect(first?.result['task']).not.toHaveProperty('history');
 });
 
-test('what a list is asked for is checked, and what is empty is not asked for', async () => {
+test('parameters of a list are validated, and empty ones are ignored', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const caller = new Caller(served.url);
   await caller.call('SendMessage', caller.message('x'));
@@ -483,7 +486,7 @@ test('what a list is asked for is checked, and what is empty is not asked for', 
   expect(await rest('/tasks?status=TASK_STATE_CANCELLED')).toBe('refused');
 });
 
-test('a card can be read, and nothing else', async () => {
+test('the card accepts only GET and HEAD', async () => {
   await using served = await serve(hello, { log: memoryLog(), page: false });
   const url = `${served.url}/.well-known/agent-card.json`;
   const head = await fetch(url, { method: 'HEAD' });
@@ -494,7 +497,7 @@ test('a card can be read, and nothing else', async () => {
   }
 });
 
-test('a caller of 0.3 hears of extensions under the name that 0.3 has for them', async () => {
+test('a 0.3 caller gets the extensions in the header of 0.3', async () => {
   const uri = 'https://example.com/ext';
   await using served = await serve(hello, {
     log: memoryLog(),

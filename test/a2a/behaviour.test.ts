@@ -47,7 +47,7 @@ function distant(store: Store, ms: number): Store {
 
 verifies(
   ['S191', 'S197', 'S198'],
-  'with a slow store, who comes in the middle misses nothing, and a final event is stored when it is seen',
+  'with a slow store, a late subscriber misses nothing, and a final event is stored before it is sent',
   async () => {
     const log = openLog(distant(memoryDatabase(), 2));
     await using served = await serveAgent(words(60, 1), log);
@@ -126,7 +126,7 @@ verifies(
   },
 );
 
-test('a task that waits for a login is auth-required, and goes on with the answer', async () => {
+test('a task that waits for a login is auth-required, and continues with the answer', async () => {
   await using served = await serveAgent(async function* (turn, ctx) {
     await ctx.ask({ id: `${turn.messageId}/login`, kind: 'auth', message: 'Log in first.' });
     yield { type: 'text.delta', id: 't', delta: 'Welcome.' };
@@ -144,7 +144,7 @@ test('a task that waits for a login is auth-required, and goes on with the answe
 });
 
 for (const version of ['1.0', '0.3'] as const)
-  test(`resuming into a compacted task gives it as it is, wherever the client was (${version})`, async () => {
+  test(`resuming a compacted task returns the final task, whatever the event id (${version})`, async () => {
     const log = memoryLog();
     await using served = await serveAgent(words(10, 1), log);
     const caller = new Caller(served.url, version);
@@ -167,7 +167,7 @@ for (const version of ['1.0', '0.3'] as const)
 
 verifies(
   'S123',
-  'A2A and MCP are two layers on one server: each speaks its own and only its own',
+  'A2A and MCP are two layers on one server: each accepts its own protocol only',
   async () => {
     const tools = createRegistry({ name: 't', version: '1' });
     tools.register(tool('echo', 'Says it again', { type: 'object' }, () => 'hello'));

@@ -18,7 +18,7 @@ describe.each(Object.entries(KEYS))('a card signed with %s', (_alg, { privateKey
   const mount = (): ReturnType<typeof mountAgent> =>
     mountAgent(URL_OF_AGENT, undefined, { cardKey: { key: privateKey, kid: 'k' } });
 
-  test.each(['1.0', '0.3', undefined])('is the same each time it is asked for (%s)', async (of) => {
+  test.each(['1.0', '0.3', undefined])('is the same for each request (%s)', async (of) => {
     await using mounted = mount();
     const ask = (headers: Record<string, string> = {}): Promise<Response> =>
       mounted.handle(
@@ -38,7 +38,7 @@ describe.each(Object.entries(KEYS))('a card signed with %s', (_alg, { privateKey
     expect((await ask({ 'if-none-match': '"other"' })).status).toBe(200);
   });
 
-  test('holds as it is, and no longer when any word of it is another', async () => {
+  test('is valid unchanged, and invalid after any change', async () => {
     await using mounted = mount();
     const headers = { 'a2a-version': '1.0' };
     const card = (await (
@@ -53,7 +53,7 @@ describe.each(Object.entries(KEYS))('a card signed with %s', (_alg, { privateKey
   });
 });
 
-test('a caller of 1.0 gets the extended card in the members of 1.0 alone', async () => {
+test('a 1.0 caller gets an extended card with the members of 1.0 only', async () => {
   await using mounted = mountAgent(URL_OF_AGENT, undefined, {
     extendedCard: () => ({ description: 'more' }),
   });
@@ -78,7 +78,7 @@ function changesOf(value: unknown): unknown[] {
   );
 }
 
-test('the card is where older clients look, too, and behind the address that has no name', async () => {
+test('the card is also at the path of A2A 0.2, and at the root without an agent name', async () => {
   await using served = await serve(
     async function* () {
       yield { type: 'text.delta', id: 't', delta: 'hi' };
@@ -98,7 +98,7 @@ test('the card is where older clients look, too, and behind the address that has
   expect(await client.send('hello')).toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' } });
 });
 
-test('the text of a run is said once: in its artifact, and in the last status only where that is wished', async () => {
+test('the text of a run is in its artifact, and in the last status only if text.pattern is set', async () => {
   const agent: Agent = async function* () {
     yield { type: 'text.delta', id: 't', delta: 'You said: ' };
     yield { type: 'text.delta', id: 't', delta: 'hello' };

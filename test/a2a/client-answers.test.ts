@@ -41,14 +41,14 @@ test.each([
   }
 });
 
-test('what the caller did wrong is not sent again', async () => {
+test('a mistake of the caller is not retried', async () => {
   await using server = await answering((response) => response.writeHead(400).end('{}'), EXACT);
   const stream = server.client.stream('go', { retryMs: 1, retryForMs: 2000 });
   await expect(stream.result()).rejects.toMatchObject({ code: 'invalid' });
   expect(server.asked()).toBe(1);
 });
 
-test('a server that says when to come back is not asked before', async () => {
+test('a client waits for the time of Retry-After', async () => {
   const busy: Answer = (response) => response.writeHead(429, { 'retry-after': '3600' }).end('busy');
   await using server = await answering(busy, EXACT);
   const stream = server.client.stream('go', { retryMs: 1, retryForMs: 2000 });
@@ -57,7 +57,7 @@ test('a server that says when to come back is not asked before', async () => {
   expect(server.asked()).toBe(1);
 });
 
-test('an answer without an end is left when it is too large', async () => {
+test('a response that is too large is aborted', async () => {
   const closed: Promise<unknown>[] = [];
   await using server = await answering((response) => {
     const piece = Buffer.alloc(1 << 20, ' ');
@@ -75,7 +75,7 @@ test('an answer without an end is left when it is too large', async () => {
 test.each<[string, Answer, object]>([
   ['is for others', (response) => response.writeHead(401).end(), { code: 'unauthorized' }],
   ['is not there', (response) => response.writeHead(404).end(), { code: 'not_found' }],
-  ['cannot be had now', (response) => response.writeHead(503).end(), { retryable: true }],
+  ['is unavailable', (response) => response.writeHead(503).end(), { retryable: true }],
   ['is a page', (response) => response.end('<html></html>'), { code: 'not_found' }],
   [
     'breaks off',
@@ -90,7 +90,7 @@ test.each<[string, Answer, object]>([
   await expect(connectA2A(server.url)).rejects.toMatchObject(failure);
 });
 
-test('an abort in the middle of a card ends the connecting with its reason', async () => {
+test('an abort while the card is read rejects with its reason', async () => {
   const stop = new AbortController();
   const reason = new Error('enough');
   await using server = await httpServer((_request, response) => response.write('{'));
@@ -103,7 +103,7 @@ test('an abort in the middle of a card ends the connecting with its reason', asy
   await expect(connecting).rejects.toBe(reason);
 });
 
-test('the result of a stream that was left before its first event is no task', async () => {
+test('the result of a stream that was disconnected before its first event is `closed`', async () => {
   await using server = await answering(() => {});
   const stream = server.client.stream('go');
   const result = stream.result();

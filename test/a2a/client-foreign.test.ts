@@ -45,7 +45,7 @@ async function withoutResume(refuse: 'json-rpc' | 'http', states: readonly strin
 }
 
 for (const refuse of ['json-rpc', 'http'] as const)
-  test(`a stream that was cut is brought to its end where the server cannot resume (${refuse})`, async () => {
+  test(`a lost stream is read to its end if the server cannot resume (${refuse})`, async () => {
     const { server, asked } = await withoutResume(refuse, ['working', 'working', 'completed']);
     await using _ = server;
     const client = await connectA2A(server.url);
@@ -58,7 +58,7 @@ for (const refuse of ['json-rpc', 'http'] as const)
     expect(asked.filter((method) => method === 'tasks/get').length).toBeGreaterThan(2);
   });
 
-test('the query of an address stays behind its path, for the card and for every operation', async () => {
+test('the query of the URL is kept for the card and every operation', async () => {
   for (const binding of ['JSONRPC', 'HTTP+JSON'] as const) {
     const asked: string[] = [];
     const server = await httpServer((request, response) => {
@@ -85,23 +85,23 @@ test('the query of an address stays behind its path, for the card and for every 
   }
 });
 
-test('an address that is none is refused by name', async () => {
+test('an invalid URL is refused with its text', async () => {
   await expect(connectA2A('example')).rejects.toMatchObject({ code: 'invalid' });
 });
 
-test('a card of another version can be overridden, and the refusal says how', async () => {
+test('the version of a card can be overridden, and the error says how', async () => {
   const server = await httpServer((_request, response) =>
     response.end(JSON.stringify({ name: 'x', protocolVersion: '0.2.0', url: server.url })),
   );
   await using _ = server;
-  await expect(connectA2A(server.url)).rejects.toThrow(`"0.2.0": if the agent speaks 0.3`);
+  await expect(connectA2A(server.url)).rejects.toThrow(`"0.2.0": if the agent supports 0.3`);
   expect(await connectA2A(server.url, { version: '0.3' })).toMatchObject({
     version: '0.3',
     binding: 'JSONRPC',
   });
 });
 
-test('what cannot be written as text is malformed, and no other error', async () => {
+test('a value that JSON cannot represent is a malformed error', async () => {
   const odd = { toString: 1 };
   const server = await httpServer((request, response) => {
     const card = { name: odd, protocolVersion: odd, url: server.url };

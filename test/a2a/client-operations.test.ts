@@ -14,7 +14,7 @@ const hello: Agent = async function* (_turn, ctx) {
 };
 
 describe.each(WAYS)('our client, $version over $binding', (way) => {
-  test(`has receivers told, and knows which (${way.version} ${way.binding})`, async () => {
+  test(`creates, reads and deletes push configs (${way.version} ${way.binding})`, async () => {
     const bodies: string[] = [];
     await using receiver = await httpServer(({ headers, url }, response, body) => {
       bodies.push(`${url} ${String(headers['x-a2a-notification-token'])} ${body}`);
@@ -49,7 +49,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     expect(bodies.join('\n')).not.toContain('/second');
   });
 
-  test(`lists tasks, a page at a time (${way.version} ${way.binding})`, async () => {
+  test(`lists tasks page by page (${way.version} ${way.binding})`, async () => {
     await using served = await serve(hello, { log: memoryLog(), page: false, grpc: {} });
     await using client = await connectA2A(served.url, way);
     const listed = client.list({ pageSize: 2, status: 'TASK_STATE_COMPLETED' });
@@ -68,7 +68,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     expect(rest.nextPageToken).toBe('');
   });
 
-  test(`reads the extended card, or hears that there is none (${way.version} ${way.binding})`, async () => {
+  test(`reads the extended card, or gets an error (${way.version} ${way.binding})`, async () => {
     await using plain = await serve(hello, { log: memoryLog(), page: false, grpc: {} });
     await using poor = await connectA2A(plain.url, way);
     await expect(poor.extendedCard()).rejects.toMatchObject({ code: 'unsupported' });
@@ -85,7 +85,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     expect(await client.extendedCard()).toMatchObject({ name: 'agent', description: 'For ada.' });
   });
 
-  test(`reads a plain message where there is no task (${way.version} ${way.binding})`, async () => {
+  test(`reads a reply message without a task (${way.version} ${way.binding})`, async () => {
     await using served = await serve(hello, {
       log: memoryLog(),
       page: false,
@@ -100,7 +100,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     expect([stream.text, stream.taskId, stream.problems]).toEqual(['pong', undefined, []]);
   });
 
-  test(`hears of a reply without parts, and never gets it (${way.version} ${way.binding})`, async () => {
+  test(`gets an error for a reply without parts (${way.version} ${way.binding})`, async () => {
     const errors: unknown[] = [];
     await using served = await serve(hello, {
       log: memoryLog(),
@@ -113,7 +113,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
       code: 'malformed',
       reason: 'INVALID_AGENT_RESPONSE',
       message: expect.stringMatching(
-        /at least one: `reply` must give a part, or undefined/,
+        /`reply` must return at least one part, or undefined/,
       ) as string,
     };
     await expect(client.send('ping')).rejects.toMatchObject(refusal);
@@ -122,7 +122,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     expect(await all(served.log.list({}))).toEqual([]);
   });
 
-  test(`names the extensions that it speaks (${way.version} ${way.binding})`, async () => {
+  test(`sends the extensions that it supports (${way.version} ${way.binding})`, async () => {
     await using served = await serve(hello, {
       log: memoryLog(),
       page: false,

@@ -38,7 +38,7 @@ async function cuttingServer(beforeCut: () => Promise<void>) {
   return { ...server, asked };
 }
 
-test('a stream that was quiet for longer than giveUpMs is resumed when it is cut', async () => {
+test('a stream that was silent for longer than retryForMs is resumed when it is lost', async () => {
   const giveUpMs = 300;
   await using server = await cuttingServer(
     () => new Promise((resolve) => setTimeout(resolve, 2 * giveUpMs)),
@@ -49,7 +49,7 @@ test('a stream that was quiet for longer than giveUpMs is resumed when it is cut
   expect(server.asked).toEqual(['message/stream', 'tasks/resubscribe']);
 });
 
-test('a step of the wall clock does not make the client give up', async () => {
+test('a change of the system clock does not end the retries of the client', async () => {
   const now = Date.now.bind(Date);
   let cuts = 0;
   const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + cuts * 3_600_000);

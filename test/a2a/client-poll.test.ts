@@ -41,7 +41,7 @@ async function connectQuietly(
 }
 
 describe.each(WAYS)('a card that says streaming: false ($version over $binding)', (way) => {
-  test('a run comes as the events of a stream, and ends with its final state', async () => {
+  test('a run is read as stream events, and ends with its final state', async () => {
     await using served = await serve(hello, { log: memoryLog(), page: false, grpc: {} });
     const { client, streamed } = await connectQuietly(served.url, way);
     await using _ = client;
@@ -57,7 +57,7 @@ describe.each(WAYS)('a card that says streaming: false ($version over $binding)'
     expect(streamed).toEqual([]);
   });
 
-  test('a task that is not waited for is asked for until it has settled', async () => {
+  test('a task with returnImmediately is polled until it has settled', async () => {
     let open = (): void => {};
     const gate = new Promise<void>((resolve) => (open = resolve));
     const slow: Agent = async function* (turn, ctx) {
@@ -87,7 +87,7 @@ describe.each(WAYS)('a card that says streaming: false ($version over $binding)'
     expect(shapes(await all(again)).at(-1)).toBe('TASK_STATE_CANCELED');
   });
 
-  test('a plain message is the whole stream', async () => {
+  test('a reply message is the only event', async () => {
     const a2a = { reply: async () => [{ text: 'pong' }] };
     await using served = await serve(hello, { log: memoryLog(), page: false, grpc: {}, a2a });
     const { client } = await connectQuietly(served.url, way);
@@ -144,7 +144,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
   const { send, stream: streams, get } = NAMES[version];
   const sent = (task: JsonObject): JsonObject => (version === '1.0' ? { task } : task);
 
-  test('what changes between two looks is said once, also over a wire that breaks', async () => {
+  test('a change between two polls is one event, also after a lost connection', async () => {
     const states: (JsonObject | 'cut')[] = [
       spelled(version, 'working'),
       spelled(version, 'working', 'Hel'),
@@ -174,7 +174,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
     expect(stream.problems.map(({ kind }) => kind)).toEqual(['no-streaming']);
   });
 
-  test('an abort ends the asking with its reason, and leaving ends it quietly', async () => {
+  test('an abort ends polling with its reason, and a disconnect ends it without error', async () => {
     await using server = await scripted(version, { streaming: false }, (method) =>
       method === send ? sent(spelled(version, 'working')) : spelled(version, 'working'),
     );
@@ -210,7 +210,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
     ]);
   });
 
-  test('what a streaming server refuses stays refused', async () => {
+  test('an error of a streaming server does not start polling', async () => {
     const refusal = { error: { code: -32004, message: 'that task has ended' } };
     await using server = await scripted(version, { streaming: true }, () => refusal);
     const stream = server.client.stream('hi', quick);

@@ -27,7 +27,7 @@ const HTTP = WAYS.filter(({ binding }) => binding !== 'GRPC');
 describe.each(HTTP)('our client, $version over $binding', (way) => {
   verifies(
     ['S131', 'S191', 'S197', 'S196'],
-    `a stream that is cut behind any event is whole all the same (${way.version} ${way.binding})`,
+    `a stream that is lost after any event is complete (${way.version} ${way.binding})`,
     async () => {
       await using proxy = await openProxy();
       await using served = await serve(counting(8), {
@@ -58,7 +58,7 @@ describe.each(HTTP)('our client, $version over $binding', (way) => {
 describe.each(WAYS)('our client, $version over $binding', (way) => {
   verifies(
     ['S175', 'S196'],
-    `cancel stops the task, disconnect leaves it alone (${way.version} ${way.binding})`,
+    `cancel ends the task, disconnect does not (${way.version} ${way.binding})`,
     async () => {
       await using served = await serve(counting(500, 5), {
         log: memoryLog(),
@@ -79,7 +79,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     },
   );
 
-  test(`a task that was read to its end can be come back to (${way.version} ${way.binding})`, async () => {
+  test(`a task that was read to its end can be resumed (${way.version} ${way.binding})`, async () => {
     await using served = await serve(counting(2), { log: memoryLog(), page: false, grpc: {} });
     await using client = await connectA2A(served.url, way);
     const stream = client.stream('go', quick);
@@ -91,7 +91,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     expect(again.problems).toEqual([]);
   });
 
-  test(`sends, gets and asks a person (${way.version} ${way.binding})`, async () => {
+  test(`sends, gets and answers a question (${way.version} ${way.binding})`, async () => {
     const agent: Agent = async function* (turn, ctx) {
       const id = `${turn.messageId}/name`;
       const { content } = await ctx.ask({ id, kind: 'question', message: 'Who are you?' });
@@ -117,7 +117,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
 const isLast = (event: A2AStreamEvent): boolean =>
   'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_COMPLETED';
 
-verifies('S134', 'a page of tasks, and the next one', async () => {
+verifies('S134', 'lists one page of tasks, and the next one', async () => {
   await using served = await serve(counting(1), { log: memoryLog(), page: false });
   const client = await connectA2A(served.url);
   const sent = [];
@@ -131,7 +131,7 @@ verifies('S134', 'a page of tasks, and the next one', async () => {
   expect(second).toMatchObject({ pageSize: 3, totalSize: 5, nextPageToken: '' });
 });
 
-test('a card that points to another origin gets no secrets', async () => {
+test('a card that names another origin gets no credentials', async () => {
   await using served = await serve(counting(1), {
     log: memoryLog(),
     page: false,
@@ -191,7 +191,7 @@ const artifact = (text: string, append: boolean): JsonObject => ({
 
 verifies(
   ['S146', 'S139'],
-  'both ways of saying a text come out as one: whole in statuses, or in an artifact',
+  'text in statuses and text in artifacts give the same result',
   async () => {
     const accumulated = [
       task('submitted'),
@@ -216,24 +216,20 @@ verifies(
   },
 );
 
-verifies(
-  'S140',
-  'a server that says final on a working status is read to its real end',
-  async () => {
-    await using server = await badServer([
-      [task('submitted'), status('working', 'Hello', true), status('completed', undefined, true)],
-    ]);
-    const stream = (await connectA2A(server.url)).stream('go');
-    await stream.result();
-    expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
-    expect(stream.text).toBe('Hello');
-    expect(stream.problems.map(({ kind }) => kind)).toEqual(['final-not-terminal']);
-  },
-);
+verifies('S140', 'a stream with `final` on a working status is read to its real end', async () => {
+  await using server = await badServer([
+    [task('submitted'), status('working', 'Hello', true), status('completed', undefined, true)],
+  ]);
+  const stream = (await connectA2A(server.url)).stream('go');
+  await stream.result();
+  expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
+  expect(stream.text).toBe('Hello');
+  expect(stream.problems.map(({ kind }) => kind)).toEqual(['final-not-terminal']);
+});
 
 verifies(
   ['S131', 'S130'],
-  'a stream that closes without its end is taken up again, and the server is blamed',
+  'a stream that closes without a final event is resumed, and reported as a problem',
   async () => {
     const snapshot = task('working', {
       artifacts: [{ artifactId: 'a', parts: [{ kind: 'text', text: 'Hel' }] }],
@@ -250,14 +246,14 @@ verifies(
   },
 );
 
-test('a server that never brings its stream to an end is given up with a word', async () => {
+test('a stream that never ends fails after retryForMs with a message', async () => {
   const working = [task('working')];
   await using server = await badServer([working, working, working, working, working, working]);
   const stream = (await connectA2A(server.url)).stream('go', { retryMs: 20, retryForMs: 1 });
   await expect(stream.result()).rejects.toMatchObject({ code: 'network', retryable: true });
 });
 
-test('a server that says the same again and again says nothing new, and is asked less and less', async () => {
+test('an unchanged task after a reconnect does not count as progress', async () => {
   const working = Array.from({ length: 1000 }, (_, n) => [
     { ...task('working'), status: { state: 'working', timestamp: new Date(n).toISOString() } },
   ]);
@@ -268,7 +264,7 @@ test('a server that says the same again and again says nothing new, and is asked
   expect(server.asked.length).toBeLessThan(12);
 });
 
-test('a stream that closes without a word doubles nothing where events have ids', async () => {
+test('a stream that closes early repeats no event that has an id', async () => {
   const left = [
     [task('submitted'), artifact('a', false)],
     [],
@@ -306,7 +302,7 @@ test('a stream that closes without a word doubles nothing where events have ids'
   ]);
 });
 
-test('a message that may have been taken is not sent again to a server that would take it twice', async () => {
+test('a message is not sent again to a server that does not detect duplicates', async () => {
   await using server = await badServer([
     [],
     [task('submitted'), status('completed', 'twice', true)],
@@ -316,7 +312,7 @@ test('a message that may have been taken is not sent again to a server that woul
   expect(server.asked).toEqual(['message/stream']);
 });
 
-test('a whole answer where a stream was asked for is taken, and said', async () => {
+test('a single response to a streaming request is accepted, and reported as a problem', async () => {
   await using server = await httpServer((request, response, body) => {
     const card = { name: 'bad', protocolVersion: '0.3.0', url: server.url };
     const { id } = body === '' ? {} : (JSON.parse(body) as JsonObject);
@@ -329,7 +325,7 @@ test('a whole answer where a stream was asked for is taken, and said', async () 
   expect(stream.problems.map(({ kind }) => kind)).toEqual(['malformed']);
 });
 
-test('an abort of any call ends it with its reason', async () => {
+test('an abort of any call rejects with its reason', async () => {
   await using server = await httpServer(({ method }, response) => {
     const card = { name: 'mute', protocolVersion: '0.3.0', url: server.url };
     if (method === 'GET') response.end(JSON.stringify(card));
@@ -342,7 +338,7 @@ test('an abort of any call ends it with its reason', async () => {
   await expect(call).rejects.toBe(reason);
 });
 
-test('a card that has moved to another origin is not followed there with secrets', async () => {
+test('a redirect of the card to another origin is not followed', async () => {
   const heard: unknown[] = [];
   await using thief = await httpServer((request, response) => {
     heard.push(request.headers['x-api-key']);
@@ -368,7 +364,7 @@ test('a card that has moved to another origin is not followed there with secrets
   await expect(connect('/c')).rejects.toMatchObject({ code: 'invalid' });
 });
 
-test('what else a server does wrong is said, and survived', async () => {
+test('other mistakes of a server are tolerated and reported', async () => {
   await using server = await badServer([
     [
       status('working'),
@@ -399,7 +395,7 @@ test('what else a server does wrong is said, and survived', async () => {
   expect(stream.text).toBe('done');
 });
 
-test('an abort ends the reading with its reason', async () => {
+test('an abort ends a stream with its reason', async () => {
   await using served = await serve(counting(500, 5), { log: memoryLog(), graceMs: 50 });
   const stop = new AbortController();
   const reason = new Error('enough');

@@ -60,7 +60,7 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
   for (const [name, { agent, ends, says = '' }] of Object.entries(AGENTS)) {
     verifies(
       ['S124', 'S127', 'S130', 'S132', 'S133'],
-      `an agent that ${name} gives the task first and one final event last (${version})`,
+      `an agent that ${name} sends the task first and one final event last (${version})`,
       async () => {
         await using served = await serveAgent(agent);
         const events = await all(new Caller(served.url, version).say('go'));
@@ -95,7 +95,7 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
 
   verifies(
     ['S191', 'S197', 'S131'],
-    `a stream cut behind any event goes on with exactly the rest (${version})`,
+    `a stream that is lost after any event resumes with exactly the rest (${version})`,
     async () => {
       await using served = await serveAgent(counting(12));
       const caller = new Caller(served.url, version);
@@ -110,7 +110,7 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
 
   verifies(
     ['S191', 'S192', 'S196'],
-    `a caller that leaves cancels nothing and misses nothing (${version})`,
+    `a disconnect does not cancel the task, and no event is missed (${version})`,
     async () => {
       await using served = await serveAgent(counting(60, 2));
       const caller = new Caller(served.url, version);
@@ -154,7 +154,7 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
 
   verifies(
     ['S176', 'S178'],
-    `the request to cancel is in the log before the agent hears of it (${version})`,
+    `a cancel is in the log before the signal of the agent aborts (${version})`,
     async () => {
       const log = memoryLog();
       let heard: unknown;
@@ -228,7 +228,7 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
 
   verifies(
     'S182',
-    `cancelling what has ended is refused, cancelling twice is not (${version})`,
+    `a cancel of an ended task is refused, a second cancel is not (${version})`,
     async () => {
       await using served = await serveAgent(async function* (turn, ctx) {
         const [part] = turn.parts;
@@ -253,7 +253,7 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
 
   verifies(
     'S180',
-    `an agent that is deaf to its signal is left behind, and its stream still ends (${version})`,
+    `an agent that ignores its signal is abandoned, and its stream still ends (${version})`,
     async () => {
       await using served = await serveAgent(async function* () {
         yield { type: 'status', message: 'deaf' };
@@ -269,24 +269,20 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
     },
   );
 
-  verifies(
-    ['S194', 'S131'],
-    `an unknown task is an error, not a silence (${version})`,
-    async () => {
-      await using served = await serveAgent(counting(1));
-      const caller = new Caller(served.url, version);
-      const method = version === '1.0' ? 'SubscribeToTask' : 'tasks/resubscribe';
-      const body = await (await caller.post(method, { id: 'nobody' })).text();
-      expect(body.startsWith('event: error\n')).toBe(version === '0.3');
-      expect(JSON.parse(body.slice(body.indexOf('{')))).toMatchObject({
-        id: 7,
-        error: { code: -32001 },
-      });
-    },
-  );
+  verifies(['S194', 'S131'], `an unknown task is an error (${version})`, async () => {
+    await using served = await serveAgent(counting(1));
+    const caller = new Caller(served.url, version);
+    const method = version === '1.0' ? 'SubscribeToTask' : 'tasks/resubscribe';
+    const body = await (await caller.post(method, { id: 'nobody' })).text();
+    expect(body.startsWith('event: error\n')).toBe(version === '0.3');
+    expect(JSON.parse(body.slice(body.indexOf('{')))).toMatchObject({
+      id: 7,
+      error: { code: -32001 },
+    });
+  });
 });
 
-verifies('S198', 'subscribing to a finished task tells how it ended', async () => {
+verifies('S198', 'subscribing to a final task returns its end', async () => {
   await using served = await serveAgent(counting(2));
   const old = new Caller(served.url, '0.3');
   const task = taskIdOf(await all(old.say('go')));
@@ -322,7 +318,7 @@ verifies(
   },
 );
 
-test('a wait for a person closes the stream, and the answer opens the rest of it', async () => {
+test('a question closes the stream, and the answer continues it', async () => {
   await using served = await serveAgent(async function* (turn, ctx) {
     const { content } = await ctx.ask({
       id: `${turn.messageId}/name`,
@@ -341,7 +337,7 @@ test('a wait for a person closes the stream, and the answer opens the rest of it
   expect(textOf(second)).toBe('Hello Ada.');
 });
 
-test('a second message to a running task waits its turn and harms no stream', async () => {
+test('a second message to a running task is queued and breaks no stream', async () => {
   await using served = await serveAgent(counting(20, 2));
   const caller = new Caller(served.url);
   const first = caller.say('one');
@@ -353,7 +349,7 @@ test('a second message to a running task waits its turn and harms no stream', as
 });
 
 for (const version of ['1.0', '0.3'] as const)
-  test(`a task of several turns keeps what each run said, in artifacts and in history (${version})`, async () => {
+  test(`a task of several turns keeps the text of each run in artifacts and history (${version})`, async () => {
     const log = memoryLog();
     await using served = await serveAgent(async function* (turn, ctx) {
       const [part] = turn.parts;

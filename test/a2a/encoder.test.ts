@@ -24,7 +24,7 @@ const artifactsOf = (artifacts: readonly A2AArtifact[] = []): unknown =>
     .filter(({ parts }) => JSON.stringify(parts) !== '[""]')
     .toSorted((a, b) => (a.artifactId < b.artifactId ? -1 : 1));
 
-/** How parts are cut is nobody's promise; what is in them is. */
+/** No law says how text is split into parts, so only the joined text is compared. */
 const joinTexts = (parts: A2AArtifact['parts']): unknown[] =>
   parts.reduce<unknown[]>((out, part) => {
     const last = out.at(-1);
@@ -43,7 +43,7 @@ describe.each<[string, (encode: Encode) => Encode, TextOptions]>([
 ])('events %s', (_name, wrap, options) => {
   verifies(
     ['S126', 'S173', 'S139'],
-    `a client that folds them has at the end what the server has`,
+    `a client that folds the events gets the same task as the server`,
     () => {
       fc.assert(
         fc.property(lawfulLog, (entries) => {
@@ -63,7 +63,7 @@ describe.each<[string, (encode: Encode) => Encode, TextOptions]>([
   );
 });
 
-test('text as status is whole at the end, also when the run has waited in between', () => {
+test('with the status pattern the last text is complete, also after a question', () => {
   const { encode } = a2aEncoder({ pattern: 'status' });
   const fold = new TaskFold();
   const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
@@ -87,7 +87,7 @@ test('text as status is whole at the end, also when the run has waited in betwee
   expect(JSON.stringify(fold.task?.artifacts)).toContain('"one two"');
 });
 
-test('text of sub-agents, reasoning and frames are not shown', () => {
+test('text of sub-agents, reasoning and frames are not encoded', () => {
   const { encode } = a2aEncoder();
   const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
   const outs: A2AStreamEvent[] = [

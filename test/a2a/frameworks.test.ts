@@ -146,7 +146,7 @@ const stateOf = async (
 suite('web-frameworks', frameworks.reason, () => {
   for (const name of Object.keys(MOUNTS)) {
     for (const binding of ['JSONRPC', 'HTTP+JSON'] as const)
-      test(`${name} hands on each event when it happens (${binding})`, async () => {
+      test(`${name} sends each event when it happens (${binding})`, async () => {
         await using host = await open(name);
         const stream = (await host.client({ binding })).stream('go');
         for await (const _ of stream) if (stream.text === 'before ') host.gated.open();
@@ -154,7 +154,7 @@ suite('web-frameworks', frameworks.reason, () => {
         expect(stream.problems).toEqual([]);
       });
 
-    test(`in ${name} a client that leaves frees its place, and its task goes on`, async () => {
+    test(`in ${name} a disconnect frees the slot, and the task continues`, async () => {
       await using host = await open(name, 1);
       const client = await host.client();
       const stream = client.stream('go');
@@ -166,7 +166,7 @@ suite('web-frameworks', frameworks.reason, () => {
       expect(await stateOf(host, stream.taskId!)).toBe('completed');
     });
 
-    test(`in ${name} a client that does not read is not written to without end`, async () => {
+    test(`in ${name} writes to a client that does not read are bounded`, async () => {
       await using host = await open(name);
       const stream = (await host.client()).stream('flood', {
         signal: AbortSignal.timeout(100_000),

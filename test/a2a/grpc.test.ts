@@ -108,7 +108,7 @@ async function openBreaking(target: string) {
 for (const version of ['1.0', '0.3'] as const)
   verifies(
     ['S131', 'S191', 'S197', 'S196'],
-    `a gRPC stream that breaks at any byte is whole all the same (${version})`,
+    `a gRPC stream that is lost at any byte is complete (${version})`,
     async () => {
       await using inner = await serveGrpc(counting(8));
       await using wire = await openBreaking(inner.grpcUrl!);
@@ -153,7 +153,7 @@ test.each(['1.0', '0.3'] as const)(
   },
 );
 
-describe('a refusal has its status, and its reason in the details', () => {
+describe('an error has its status, and its reason in the details', () => {
   const { notFound, invalidArgument, failedPrecondition, resourceExhausted } = STATUS;
   const DOMAIN = 'a2a-protocol.org';
 
@@ -197,7 +197,7 @@ describe('a refusal has its status, and its reason in the details', () => {
     expect(refused).toEqual([status, reason, DOMAIN]);
   });
 
-  test('a task that has ended takes no cancel and no message', async () => {
+  test('a task that has ended refuses cancels and messages', async () => {
     await using served = await serveGrpc(counting(1));
     await using stub = new Stub(served);
     const { task } = (await stub.call('send', message('go'))) as { task: { id: string } };
@@ -212,7 +212,7 @@ describe('a refusal has its status, and its reason in the details', () => {
     expect(await refusal(again)).toEqual([failedPrecondition, 'UNSUPPORTED_OPERATION', DOMAIN]);
   });
 
-  test('too many streams, and a message that is too large', async () => {
+  test('too many streams and too large messages are refused', async () => {
     await using served = await serveGrpc(waiting, { a2a: { maxStreams: 1, maxBodyBytes: 1000 } });
     await using stub = new Stub(served);
     const open = stub.stream('stream', message('one'));
@@ -236,7 +236,7 @@ describe('a refusal has its status, and its reason in the details', () => {
       .toHaveProperty('task');
   });
 
-  test('what goes wrong inside is told to the logger, not to the caller', async () => {
+  test('an internal failure is logged and not shown to the caller', async () => {
     const told: unknown[] = [];
     const logger = { error: (_: string, fields?: object) => told.push(fields) };
     const get = () => Promise.reject(new Error('secret of the house'));
@@ -257,7 +257,7 @@ describe('a refusal has its status, and its reason in the details', () => {
   });
 });
 
-test('the guard of HTTP reads the metadata, and tasks are their owner’s', async () => {
+test('the guard of HTTP reads the metadata, and callers see only their own tasks', async () => {
   const bearer = { ada: 'token-of-ada', bob: 'token-of-bob' };
   await using served = await serveGrpc(counting(1), { auth: { bearer } });
   await using stub = new Stub(served);
@@ -279,7 +279,7 @@ test('the guard of HTTP reads the metadata, and tasks are their owner’s', asyn
   ]);
 });
 
-test('a tenant is a wall, and several agents share the port by theirs', async () => {
+test('tasks of other tenants do not exist, and several agents share a port by tenant', async () => {
   const said = (text: string): Agent =>
     async function* () {
       yield { type: 'text.delta', id: 't', delta: text };
@@ -306,7 +306,7 @@ test('a tenant is a wall, and several agents share the port by theirs', async ()
   ).rejects.toMatchObject({ code: 'unsupported' });
 });
 
-test('events have ids for who can use them, and a resume beyond the end is refused', async () => {
+test('events have ids for callers with the resume extension, and a resume beyond the end is refused', async () => {
   await using served = await serveGrpc(counting(3));
   await using stub = new Stub(served);
   const extension = 'urn:duolane:a2a:resume:v1';
@@ -322,7 +322,7 @@ test('events have ids for who can use them, and a resume beyond the end is refus
   expect(await refusal(from('999'))).toContain('INVALID_PARAMS');
 });
 
-test('a server that goes away says so, in a way that makes a client come back', async () => {
+test('a drain ends a stream with a status that makes clients reconnect', async () => {
   await using log = memoryLog();
   await using runner = createRunner({ log, agents: { agent: waiting }, graceMs: 50 });
   const description = { name: 'test', description: 'for tests' };
@@ -337,7 +337,7 @@ test('a server that goes away says so, in a way that makes a client come back', 
   expect(error).toMatchObject({ code: 'interrupted', retryable: true });
 });
 
-test('the card has the address in every shape', async () => {
+test('every form of the card has the gRPC address', async () => {
   await using served = await serveGrpc(counting(1), { grpc: { publicUrl: 'grpc.example:443' } });
   const cardOf = async (headers: Record<string, string>): Promise<JsonObject> =>
     (await (

@@ -130,7 +130,7 @@ suite('a2a-sdk', sdk.reason, () => {
   for (const speaker of SPEAKERS) {
     verifies(
       ['S122', 'S124', 'S125', 'S126', 'S127', 'S132', 'S192'],
-      `the official client ${speaker.name} streams, leaves, comes back and misses no word`,
+      `the official client ${speaker.name} streams, disconnects, resumes and misses no event`,
       async () => {
         const client = await open(speaker);
         const seen: unknown[] = [];
@@ -152,7 +152,7 @@ suite('a2a-sdk', sdk.reason, () => {
 
     verifies(
       ['S134', 'S126', 'S173'],
-      `the official client ${speaker.name} sends, and gets an artifact of chunks`,
+      `the official client ${speaker.name} sends, and gets an artifact in chunks`,
       async () => {
         const client = await open(speaker);
         const sent = await client.sendMessage(speaker.message('draw'));

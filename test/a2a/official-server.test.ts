@@ -152,7 +152,7 @@ suite('a2a-sdk', sdk.reason, () => {
           executor(module),
           undefined,
           undefined,
-          { send: async () => {} }, // its own tells the console of every notification
+          { send: async () => {} }, // the default sender logs every notification
         )),
     );
     closeGrpc = close;
@@ -183,7 +183,7 @@ suite('a2a-sdk', sdk.reason, () => {
     for (const binding of ['JSONRPC', 'HTTP+JSON', 'GRPC'] as const) {
       verifies(
         ['S131', 'S146'],
-        `our client reads the official server ${version} over ${binding}, also over a cut wire`,
+        `our client reads the official server ${version} over ${binding}, also after a lost connection`,
         async () => {
           await using client = await connectA2A(proxy.url, { version, binding });
           // gRPC goes past this wire; how it breaks is a matter of its own tests.
@@ -199,7 +199,7 @@ suite('a2a-sdk', sdk.reason, () => {
         },
       );
 
-      test(`our client reads it where it does not stream (${version} ${binding})`, async () => {
+      test(`our client polls it if it does not stream (${version} ${binding})`, async () => {
         capabilities.streaming = false;
         try {
           await using client = await connectA2A(proxy.url, { version, binding });
@@ -219,22 +219,28 @@ suite('a2a-sdk', sdk.reason, () => {
         }
       });
 
-      verifies('S134', `our client keeps push configs there (${version} ${binding})`, async () => {
-        await using client = await connectA2A(proxy.url, { version, binding });
-        const stream = client.stream('2000', { retryMs: 1 });
-        for await (const event of stream) if ('artifactUpdate' in event) break;
-        const task = stream.taskId!;
-        const url = 'https://example.com/hook';
-        const made = await client.createPushConfig(task, { id: 'c', url, token: 'secret' });
-        expect(made).toMatchObject({ id: 'c', taskId: task, url, token: 'secret' });
-        expect(await client.getPushConfig(task, 'c')).toMatchObject({ id: 'c', url });
-        expect(await client.listPushConfigs(task)).toMatchObject([{ id: 'c', taskId: task, url }]);
-        await client.deletePushConfig(task, 'c');
-        expect(await client.listPushConfigs(task)).toEqual([]);
-        await client.cancel(task);
-      });
+      verifies(
+        'S134',
+        `our client manages push configs there (${version} ${binding})`,
+        async () => {
+          await using client = await connectA2A(proxy.url, { version, binding });
+          const stream = client.stream('2000', { retryMs: 1 });
+          for await (const event of stream) if ('artifactUpdate' in event) break;
+          const task = stream.taskId!;
+          const url = 'https://example.com/hook';
+          const made = await client.createPushConfig(task, { id: 'c', url, token: 'secret' });
+          expect(made).toMatchObject({ id: 'c', taskId: task, url, token: 'secret' });
+          expect(await client.getPushConfig(task, 'c')).toMatchObject({ id: 'c', url });
+          expect(await client.listPushConfigs(task)).toMatchObject([
+            { id: 'c', taskId: task, url },
+          ]);
+          await client.deletePushConfig(task, 'c');
+          expect(await client.listPushConfigs(task)).toEqual([]);
+          await client.cancel(task);
+        },
+      );
 
-      verifies('S175', `our client cancels there too (${version} ${binding})`, async () => {
+      verifies('S175', `our client cancels its tasks (${version} ${binding})`, async () => {
         await using client = await connectA2A(proxy.url, { version, binding });
         const stream = client.stream('2000', { retryMs: 1 });
         let canceled: Promise<unknown> | undefined;

@@ -9,7 +9,7 @@ import { WAYS } from './support.ts';
 const ways = WAYS.filter(({ version, binding }) => version === '1.0' || binding !== 'GRPC');
 
 for (const way of ways)
-  test(`what is said about a part stays with it, in both directions (${way.version} ${way.binding})`, async () => {
+  test(`metadata of a part is kept in both directions (${way.version} ${way.binding})`, async () => {
     let given: readonly Part[] = [];
     const echo: Agent = async function* ({ parts }) {
       given = parts;

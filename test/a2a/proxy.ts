@@ -27,7 +27,7 @@ export async function openProxy(): Promise<Proxy> {
       });
     }
     client.pipe(upstream);
-    let events = -1; // the head of the response is none
+    let events = -1; // the head of the response is not an event
     let tail = '';
     let streaming = false;
     upstream.on('data', (chunk: Buffer) => {

@@ -15,7 +15,7 @@ interface Heard {
   readonly response: ServerResponse;
 }
 
-/** A receiver that answers when it is told to; `at` waits for the nth request. */
+/** A receiver that responds when the test says so; `at` waits for the nth request. */
 async function receive(answers: (heard: Heard, count: number) => number | undefined) {
   const heard: Heard[] = [];
   const server = await httpServer(({ url = '' }: IncomingMessage, response, body) => {
@@ -34,7 +34,7 @@ async function receive(answers: (heard: Heard, count: number) => number | undefi
   };
 }
 
-/** A task that says what it is told to. */
+/** A task that emits what the test sends. */
 async function speaker(log: TaskLog) {
   const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'go' }] };
   const { claim } = await log.submit(turn, { worker: 'w' });
@@ -113,13 +113,13 @@ test.each(['1.0', '0.3'] as const)(
     );
     expect(made).not.toHaveProperty('error');
     going.open();
-    // The other one hears of the end; so would have the first.
+    // The other receiver gets the end; so would the deleted one.
     await expect.poll(() => hook.heard.at(-1)?.body).toMatch(/completed/i);
     expect(hook.heard.filter(({ path }) => path === '/mine')).toHaveLength(1);
   },
 );
 
-test('a config that is deleted while a look has read it is not taken up', async () => {
+test('a config that is deleted during a poll is not claimed', async () => {
   const log = openLog(memoryDatabase());
   const say = await speaker(log);
   await using hook = await receive(() => 200);
@@ -154,7 +154,7 @@ test('a config that is deleted while a look has read it is not taken up', async 
   await log[Symbol.asyncDispose]();
 });
 
-test('a delete that overtakes the making of its config still comes behind it', async () => {
+test('a delete that starts during the create of its config runs after it', async () => {
   const log = openLog(memoryDatabase());
   const say = await speaker(log);
   await using hook = await receive(() => 200);
@@ -184,7 +184,7 @@ test('a delete that overtakes the making of its config still comes behind it', a
   await log[Symbol.asyncDispose]();
 });
 
-test('deleted by one replica, another begins no further attempt', async () => {
+test('after a delete by one replica another starts no further attempt', async () => {
   const database = memoryDatabase();
   const logs = [openLog(database), openLog(database)] as const;
   const say = await speaker(logs[0]);

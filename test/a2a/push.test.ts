@@ -38,7 +38,7 @@ const push = { allowPrivateAddresses: true, retryMs: 1 };
 const shapes = ({ got }: Receiver): string[] =>
   got.map(({ body }) => Object.keys(JSON.parse(body) as object)[0] ?? '');
 
-test('a receiver gets the events in order, its secrets, and few chunks, also if it stumbles', async () => {
+test('a receiver gets the events in order, its credentials and merged chunks, also after failures', async () => {
   await using hook = await receive();
   hook.answers.push(500, 200, 503, 429);
   await using served = await serve(counting(50, 1), {
@@ -87,7 +87,7 @@ test('a receiver gets the events in order, its secrets, and few chunks, also if 
   });
 });
 
-test('a message that is sent again asks for no second receiver', async () => {
+test('a message that is sent again creates no second receiver', async () => {
   await using hook = await receive();
   await using served = await serve(counting(2, 1), {
     log: openLog(memoryDatabase()),
@@ -128,7 +128,7 @@ test.each([
   'http://168.63.129.16/machine',
   'http://169.254.169.254/latest/meta-data',
   'file:///etc/passwd',
-])('%s is nobody that a stranger may have told', async (url) => {
+])('%s is refused as a receiver: its address is private', async (url) => {
   await using served = await serve(counting(1, 1), { log: openLog(memoryDatabase()), page: false });
   const caller = new Caller(served.url);
   const configuration = { taskPushNotificationConfig: { url } };
@@ -137,7 +137,7 @@ test.each([
   expect((await all(served.log.list({}))).length).toBe(0);
 });
 
-test('a 0.3 receiver gets the whole task when its state is another', async () => {
+test('a 0.3 receiver gets the complete task when its state changes', async () => {
   await using hook = await receive();
   await using served = await serve(counting(5, 1), {
     log: openLog(memoryDatabase()),
@@ -156,7 +156,7 @@ test('a 0.3 receiver gets the whole task when its state is another', async () =>
   expect(states).toEqual(['submitted', 'working', 'completed']);
 });
 
-test('what a server did not deliver, the next one on the same log does', async () => {
+test('the next server on the same log continues undelivered events', async () => {
   await using hook = await receive();
   const database = memoryDatabase();
   const first = await serve(counting(3, 1), {
@@ -198,7 +198,7 @@ test.each([
   'http://[64:ff9b::7f00:1]/',
   'ftp://example.com/',
   'nonsense',
-])('nobody is notified at %s', async (url) => {
+])('no request is sent to %s', async (url) => {
   await using served = await serve(counting(1, 1), { log: openLog(memoryDatabase()), page: false });
   const caller = new Caller(served.url);
   const task = taskIdOf(await all(caller.say('go')));
@@ -211,21 +211,27 @@ test.each([
   expect(sent).toMatchObject({ error: { code: -32602 } });
 });
 
-test.each(['id', 'token', 'url'])('a config that is too long is refused (%s)', async (member) => {
-  await using served = await serve(counting(1, 1), { log: openLog(memoryDatabase()), page: false });
-  const caller = new Caller(served.url);
-  const long = member === 'url' ? `https://192.0.2.1/${'x'.repeat(9000)}` : 'x'.repeat(9000);
-  const config = { url: 'https://192.0.2.1/', [member]: long };
-  const answer = await caller.call('SendMessage', {
-    ...caller.message('go'),
-    configuration: { taskPushNotificationConfig: config },
-  });
-  expect(answer).toMatchObject({
-    error: { code: -32602, message: 'a push notification config has at most 8192 characters' },
-  });
-});
+test.each(['id', 'token', 'url'])(
+  'a push config that is too long is refused (%s)',
+  async (member) => {
+    await using served = await serve(counting(1, 1), {
+      log: openLog(memoryDatabase()),
+      page: false,
+    });
+    const caller = new Caller(served.url);
+    const long = member === 'url' ? `https://192.0.2.1/${'x'.repeat(9000)}` : 'x'.repeat(9000);
+    const config = { url: 'https://192.0.2.1/', [member]: long };
+    const answer = await caller.call('SendMessage', {
+      ...caller.message('go'),
+      configuration: { taskPushNotificationConfig: config },
+    });
+    expect(answer).toMatchObject({
+      error: { code: -32602, message: 'invalid push config: expected at most 8192 characters' },
+    });
+  },
+);
 
-test('the log names the receiver that is given up by its origin, without path, query and password', async () => {
+test('the log names a receiver that is given up by its origin only', async () => {
   await using hook = await receive();
   hook.answers.push(410);
   const logged: unknown[] = [];
@@ -271,7 +277,7 @@ function failingLog(method: 'bookmark' | 'read' | 'bookmarks') {
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-test('a receiver is told on when its place could not be saved for a while, and nothing twice', async () => {
+test('deliveries continue without repetition after progress could not be saved for a while', async () => {
   await using hook = await receive();
   const { log, state } = failingLog('bookmark');
   const told = new AbortController();
@@ -300,7 +306,7 @@ test('a receiver is told on when its place could not be saved for a while, and n
   expect(words).toEqual(['go', 'one', 'two', 'three']);
 });
 
-test('receivers of an earlier process are found when the log could not be read at first', async () => {
+test('receivers of an earlier process are found after a failed read of the log', async () => {
   await using hook = await receive();
   const { log, state } = failingLog('bookmarks');
   const [task, id] = ['t', 'mine'];
@@ -321,7 +327,7 @@ test('receivers of an earlier process are found when the log could not be read a
   await expect.poll(() => hook.got.at(-1)?.body, { timeout: 5000 }).toContain('COMPLETED');
 });
 
-test('a step of the wall clock does not make a server give a receiver up', async () => {
+test('a change of the system clock does not make a server give up a receiver', async () => {
   await using hook = await receive();
   hook.answers.push(500);
   const now = Date.now.bind(Date);

@@ -24,7 +24,7 @@ const statusText = (event: Seen | undefined): string =>
   JSON.stringify(event?.result['statusUpdate'] ?? event?.result);
 
 for (const version of ['1.0', '0.3'] as const) {
-  test(`a resume goes past an answered question to the one that is open (${version})`, async () => {
+  test(`a resume continues past an answered question to the open one (${version})`, async () => {
     await using served = await serveAgent(asking(folder, wipe));
     const caller = new Caller(served.url, version);
     const first = await all(caller.say('go'));
@@ -41,7 +41,7 @@ for (const version of ['1.0', '0.3'] as const) {
     if (version === '0.3') expect(finals).toEqual([...finals.slice(1).map(() => false), true]);
   });
 
-  test(`a stream stays open while an authorization is awaited (${version})`, async () => {
+  test(`a stream stays open while the task waits for an authorization (${version})`, async () => {
     const login = { kind: 'auth', message: 'Sign in at https://id.example/' } as const;
     await using served = await serveAgent(asking(login));
     const caller = new Caller(served.url, version);
@@ -71,7 +71,7 @@ test('an "ok" that may be meant for an answered question approves nothing', asyn
   const task = taskIdOf(await all(caller.say('go')));
   const second = (await all(caller.say('ok', { taskId: task }))).at(-1);
   expect(wordOf(second!)).toBe('input-required');
-  const [, code = ''] = /approve in words: approve (\w+)/.exec(statusText(second)) ?? [];
+  const [, code = ''] = /approve as text: approve (\w+)/.exec(statusText(second)) ?? [];
 
   const late = await caller.call('SendMessage', caller.message('ok', { taskId: task }));
   expect(late).toMatchObject({ error: { code: -32602 } });
@@ -81,7 +81,7 @@ test('an "ok" that may be meant for an answered question approves nothing', asyn
 });
 
 for (const way of WAYS)
-  test(`a second answer is refused, with who was first and when (${way.binding} ${way.version})`, async () => {
+  test(`a second answer is refused with owner and time of the first (${way.binding} ${way.version})`, async () => {
     const auth = { bearer: { ada: 'secret' } };
     await using served = await serve(asking(wipe, folder), {
       log: memoryLog(),
@@ -111,7 +111,7 @@ for (const way of WAYS)
     expect(String(refusal)).toMatch(/already answered by "ada" at \d{4}-.*accept/);
   });
 
-test('a second answer is 409 over REST, and has its number in JSON-RPC', async () => {
+test('a second answer is 409 over REST, and has its own code in JSON-RPC', async () => {
   await using served = await serveAgent(asking(wipe, folder));
   const caller = new Caller(served.url);
   const events = await all(caller.say('go'));

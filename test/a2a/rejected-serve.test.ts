@@ -7,7 +7,7 @@ import { httpServer } from './support.ts';
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const agent = async function* (): AsyncGenerator<never> {};
 
-test('a serve() that rejects tells no receiver of the log that it was given', async () => {
+test('a serve() that rejects delivers nothing to the receivers of its log', async () => {
   const got: string[] = [];
   await using hook = await httpServer((_request, response, body) => {
     got.push(body);
@@ -36,7 +36,7 @@ test('a serve() that rejects tells no receiver of the log that it was given', as
   await sleep(200);
   const ends = (): number => got.filter((body) => body.includes('CANCELED')).length;
   expect(ends()).toBe(0);
-  // The one that works tells the end once.
+  // The server that works delivers the end once.
   await using _served = await serve({ one: { default: agent, options: { a2a } } }, options);
   await expect.poll(ends).toBe(1);
 });

@@ -49,7 +49,7 @@ async function killMidStream(kind: 'plain' | 'resumable' | 'continues'): Promise
 
 verifies(
   ['S191', 'S193', 'S197', 'S130', 'S192'],
-  'a server killed in mid-stream loses and doubles nothing: the task fails, goes on or starts over when it is back',
+  'a server killed during a stream loses and repeats nothing: the task fails, continues or starts again after the restart',
   async () => {
     const [plain, continues, resumable] = await Promise.all([
       killMidStream('plain'),
@@ -74,7 +74,7 @@ verifies(
 
 verifies(
   ['S131', 'S191', 'S193'],
-  'our client sits out a restart of the server and reads on',
+  'our client continues its stream after a restart of the server',
   async () => {
     const file = join(folder, 'tasks.sqlite');
     const first = await startServer(file, 'continues');
@@ -94,7 +94,7 @@ verifies(
 
 verifies(
   'S130',
-  'a server that is asked to stop ends every stream with a final event or a hint to come back',
+  'a drain ends every stream with a final event or a time to reconnect',
   async () => {
     for (const kind of ['plain', 'continues'] as const) {
       const file = join(folder, `${kind}.sqlite`);
@@ -116,7 +116,7 @@ verifies(
   60_000,
 );
 
-test('a client that stops reading costs the server next to no memory, and can resume', async () => {
+test('a client that stops reading costs the server little memory, and can resume', async () => {
   await using server = await startServer(join(folder, 'tasks.sqlite'), 'flood');
   const caller = new Caller(server.url);
   // Once without a reader, so that what the run itself costs is not counted.

@@ -14,7 +14,7 @@ const three: Agent = async function* () {
 };
 
 for (const version of ['1.0', '0.3'] as const)
-  test(`the end is not missed by who has half of the last entry of a compacted task (${version})`, async () => {
+  test(`a client with a part of the last entry of a compacted task gets its end (${version})`, async () => {
     const log = memoryLog();
     await using served = await serve(three, {
       log,
@@ -32,7 +32,7 @@ for (const version of ['1.0', '0.3'] as const)
   });
 
 for (const version of ['1.0', '0.3'] as const)
-  test(`a message that is sent again with the last event's id goes on behind it (${version})`, async () => {
+  test(`a message that is sent again with the last event id resumes after it (${version})`, async () => {
     await using served = await serve(three, { log: memoryLog(), page: false });
     const caller = new Caller(served.url, version);
     const method = version === '1.0' ? 'SendStreamingMessage' : 'message/stream';
@@ -51,7 +51,7 @@ for (const version of ['1.0', '0.3'] as const)
     expect(beyond.map(wordOf)).toEqual(['error']);
   });
 
-test('no stream has more of the history than the server gives', async () => {
+test('no stream has more history than maxHistory', async () => {
   const asking: Agent = async function* (turn, ctx) {
     for (const id of ['one', 'two'])
       await ctx.ask({ id: `${turn.messageId}/${id}`, kind: 'question', message: `${id}?` });

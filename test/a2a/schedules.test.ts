@@ -72,7 +72,7 @@ const play = (steps: readonly (AgentEvent | 'throw' | 'breathe' | 'return')[]): 
 
 verifies(
   ['S130', 'S132', 'S133', 'S191', 'S197'],
-  'whatever agent, wire and callers do: no event is lost, doubled or reordered, and each stream has one end',
+  'for any behaviour of agent, connection and callers no event is lost, repeated or reordered, and each stream ends once',
   async () => {
     await fc.assert(
       fc.asyncProperty(schedule, async ({ steps, cuts, cancelAfter, others }) => {

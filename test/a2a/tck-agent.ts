@@ -23,7 +23,7 @@ export const tckAgent: Agent = async function* (turn, ctx) {
   yield* SCRIPTS[prefix] ?? [completed('Hello from TCK')];
 };
 
-/** One behaviour is none of a task's: a plain message. */
+/** One behaviour creates no task: a reply message. */
 export const tckReply: Reply = async ({ messageId }: Turn) =>
   messageId.startsWith('tck-message-response') ? [{ text: 'Direct message response' }] : undefined;
 

@@ -10,7 +10,7 @@ const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A server whose store can be taken away, and an agent that asks when it is told to. */
+/** A server whose store can be taken away, and an agent that asks when the test says so. */
 async function serveOnStore(): Promise<{
   served: Served;
   store: { down: boolean };
@@ -42,7 +42,7 @@ async function serveOnStore(): Promise<{
 }
 
 for (const version of ['1.0', '0.3'] as const) {
-  test(`a stream that breaks with the store says when to come back (${version})`, async () => {
+  test(`a stream that fails with the store has a time to reconnect (${version})`, async () => {
     const { served, store, ask } = await serveOnStore();
     await using _ = served;
     const caller = new Caller(served.url, version);
@@ -61,7 +61,7 @@ for (const version of ['1.0', '0.3'] as const) {
     expect(text).not.toContain('10.0.0.5');
   });
 
-  test(`a call while the store is away has an error of its own and Retry-After (${version})`, async () => {
+  test(`a call while the store is unavailable gets UNAVAILABLE and Retry-After (${version})`, async () => {
     const { served, store } = await serveOnStore();
     await using _ = served;
     store.down = true;
@@ -94,7 +94,7 @@ for (const way of WAYS)
     expect(stream.task?.id).toBeDefined();
   });
 
-test('the failure of a store is told to the client as one that passes', async () => {
+test('the failure of a store is a temporary error for the client', async () => {
   const { served, store } = await serveOnStore();
   await using _ = served;
   await using client = await connectA2A(served.url);

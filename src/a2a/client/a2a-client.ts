@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asObjects, isObject, type JsonObject } from '../../json.ts';
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import { httpFailure, readResponse } from './read-response.ts';
 import {
@@ -25,29 +25,32 @@ import type {
   A2ATaskQuery,
 } from '../protocol/model.ts';
 
+/** Options of `connectA2A`. */
 export interface ConnectOptions extends Preference {
-  /** Sent with every request, such as `authorization`, but only to the origin of the card. */
+  /** Headers of every request, such as `authorization`; sent to the origin of the card only. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Other origins that the card may point to and that get the headers too. */
+  /** Further origins that the card may name and that also get the headers. */
   readonly origins?: readonly string[];
-  /** Extensions that the caller speaks, by URI; the agent may require some. */
+  /** URIs of extensions that the caller supports; the agent may require some. */
   readonly extensions?: readonly string[];
-  readonly fetch?: Fetch;
+  /** Replaces the global `fetch`. */
+  readonly fetch?: typeof globalThis.fetch;
   readonly signal?: AbortSignal;
-  /** A stream without a single byte for so long is taken for dead and made again. */
+  /** Reconnects a stream that has sent no byte for this time. */
   readonly silenceMs?: number;
 }
 
+/** Options of `send` and `stream`. */
 export interface SendOptions extends StreamOptions {
   readonly taskId?: string;
   readonly contextId?: string;
-  /** The same id twice is the same message, to servers that know. Made up by default. */
+  /** A server that detects duplicates handles the same id once. Random by default. */
   readonly messageId?: string;
   readonly metadata?: JsonObject;
   readonly historyLength?: number;
-  /** Do not wait for the end of the run. */
+  /** Return when the task exists, instead of waiting for the end of its run. */
   readonly returnImmediately?: boolean;
-  /** Where the server is to tell of the task's progress, too. */
+  /** A webhook that also gets the events of the task. */
   readonly push?: PushTarget;
 }
 
@@ -55,21 +58,28 @@ interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Reads the card of an agent and picks a version and a binding that both sides speak. */
+/**
+ * Reads the card of an agent and chooses a version and a binding that both sides support. `url` is
+ * the agent's base URL, or the URL of its card.
+ *
+ * @example
+ * await using client = await connectA2A('http://127.0.0.1:3000');
+ * for await (const event of client.stream('hello')) console.log(event);
+ */
 export async function connectA2A(url: string, options: ConnectOptions = {}): Promise<A2AClient> {
   const home = cardAddress(url);
   const card = await fetchCard(home.href, options);
   const chosen = chooseInterface(card, options, home.protocol === 'https:');
   checkOrigin(chosen, home, options.origins ?? []);
-  return new A2AClient(card, chosen, await openWire(chosen, options));
+  return new A2AClient(card, chosen, await openTransport(chosen, options));
 }
 
-/** The card of a base address, or the address itself if it is one of a card; its query stays. */
+/** The URL of the card: `url` itself if its path ends with `.json`. Keeps the query. */
 function cardAddress(url: string): URL {
   if (!URL.canParse(url))
     throw new DuolaneError(
       'invalid',
-      `${JSON.stringify(url)} is not an address; give one like https://example.com`,
+      `invalid agent URL ${JSON.stringify(url)}: expected an address such as https://example.com`,
     );
   const address = new URL(url);
   address.hash = '';
@@ -81,7 +91,7 @@ function cardAddress(url: string): URL {
 
 const MAX_REDIRECTS = 5;
 
-/** Redirects are followed within the origin only: the caller's secrets are for nobody else. */
+/** Follows redirects within the origin only: another origin would get the caller's credentials. */
 async function fetchCard(address: string, options: ConnectOptions): Promise<JsonObject> {
   const { fetch = globalThis.fetch, headers = {}, signal } = options;
   for (let at = address, hops = 0; ; hops++) {
@@ -91,7 +101,7 @@ async function fetchCard(address: string, options: ConnectOptions): Promise<Json
       ...(signal && { signal }),
     }).catch((cause: unknown) => {
       signal?.throwIfAborted();
-      throw new DuolaneError('network', `${at} cannot be reached: is the server running?`, {
+      throw new DuolaneError('network', `cannot reach ${at}; check that the server is running`, {
         cause,
       });
     });
@@ -102,7 +112,7 @@ async function fetchCard(address: string, options: ConnectOptions): Promise<Json
       if (to.origin !== new URL(address).origin || hops === MAX_REDIRECTS)
         throw new DuolaneError(
           'invalid',
-          `the card at ${at} has moved to ${to.href}: use that address`,
+          `the agent card at ${at} redirects to ${to.href}; use that address`,
         );
       at = to.href;
       continue;
@@ -119,38 +129,48 @@ async function readCard(
   const text = await readResponse(response).catch((cause: unknown) => {
     signal?.throwIfAborted();
     if (cause instanceof DuolaneError) throw cause;
-    throw new DuolaneError('network', `the card at ${at} broke off; try again`, { cause });
+    throw new DuolaneError(
+      'network',
+      `the connection was lost while reading the agent card at ${at}; try again`,
+      { cause },
+    );
   });
   if (!response.ok)
-    throw httpFailure(response, `there is no agent card at ${at} for you (${response.status})`);
-  const card = parsed(text);
+    throw httpFailure(
+      response,
+      `cannot read the agent card at ${at}: the server returned HTTP ${response.status}`,
+    );
+  const card = parseOrUndefined(text);
   if (isObject(card)) return card;
-  throw new DuolaneError('not_found', `what is at ${at} is no agent card; is the address right?`);
+  throw new DuolaneError(
+    'not_found',
+    `${at} did not return an agent card: expected a JSON object; check the address`,
+  );
 }
 
-function parsed(text: string): unknown {
+function parseOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Text that is not JSON is handled by the caller, which reports the address.
+    // The caller reports text that is not JSON together with the address.
     return undefined;
   }
 }
 
-/** A card could point anywhere, and would be given the caller's secrets there. */
+/** Throws if the card names a foreign origin, which would get the caller's credentials. */
 function checkOrigin({ url, binding }: Interface, home: URL, trusted: readonly string[]): void {
   const { origin, hostname, protocol, host } = new URL(url);
   const named = origin === 'null' ? `${protocol}//${host}` : origin;
-  // gRPC has a port of its own on the same machine.
+  // The gRPC binding has its own port, so only the host name has to match.
   const own = binding === 'GRPC' ? hostname === home.hostname : origin === home.origin;
   if (own || trusted.includes(named)) return;
   throw new DuolaneError(
     'invalid',
-    `the card at ${home.href} points to ${named}; if that is right, name it in origins`,
+    `the agent card at ${home.href} names the origin ${named}; add it to the option "origins" to trust it`,
   );
 }
 
-async function openWire(
+async function openTransport(
   { url, binding, version, tenant }: Interface,
   { headers = {}, extensions = [], fetch = globalThis.fetch, silenceMs = 60_000 }: ConnectOptions,
 ): Promise<A2ATransport> {
@@ -159,116 +179,133 @@ async function openWire(
     const { A2AGrpcTransport } = await import('../grpc/grpc-transport.ts');
     return new A2AGrpcTransport({ ...common, version });
   }
-  const old = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;
-  const dialect = version === '1.0' ? CLIENT_10 : old;
+  const dialect03 = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;
+  const dialect = version === '1.0' ? CLIENT_10 : dialect03;
   return new A2AHttpTransport({ ...common, binding, dialect, fetch, silenceMs });
 }
 
-/** An agent behind A2A, version and binding chosen. */
+/** A client of one agent, in one version and over one binding. Created by `connectA2A`. */
 export class A2AClient implements AsyncDisposable {
   readonly card: JsonObject;
   readonly version: '0.3' | '1.0';
   readonly binding: ClientBinding;
-  readonly #wire: A2ATransport;
-  readonly #abilities: ServerCapabilities;
+  readonly #transport: A2ATransport;
+  readonly #capabilities: ServerCapabilities;
 
-  /** Made by `connectA2A`. */
-  constructor(card: JsonObject, { binding, version }: Interface, wire: A2ATransport) {
+  /** Use `connectA2A`, which also opens the transport. */
+  constructor(card: JsonObject, { binding, version }: Interface, transport: A2ATransport) {
     this.card = card;
     this.version = version;
     this.binding = binding;
-    this.#wire = wire;
-    this.#abilities = abilitiesOf(card);
+    this.#transport = transport;
+    this.#capabilities = capabilitiesOf(card);
   }
 
   /**
-   * Sends a message and gives what follows as a stream. Nothing is sent before it is read. An agent
-   * that does not stream is waited for, and with `returnImmediately` asked from the beginning.
+   * Sends a message and returns the events of its task. Nothing is sent before the stream is read.
+   * If the agent does not stream, the client sends a blocking request and then polls the task; with
+   * `returnImmediately` it polls from the beginning.
    */
   stream(message: string | readonly A2APart[], options: SendOptions = {}): A2AStream {
     const params = paramsOf(message, options);
-    return new A2AStream(this.#wire, { params }, this.#abilities, options);
+    return new A2AStream(this.#transport, { params }, this.#capabilities, options);
   }
 
-  /** Goes back to a task, behind the event with the id `after` if the server can. */
+  /** Subscribes to a task, after the event with the id `after` if the server can resume. */
   resume(task: string, options: StreamOptions & { readonly after?: string } = {}): A2AStream {
     const { after } = options;
-    const begin = { task, ...(after !== undefined && { after }) };
-    return new A2AStream(this.#wire, begin, this.#abilities, options);
+    const start = { task, ...(after !== undefined && { after }) };
+    return new A2AStream(this.#transport, start, this.#capabilities, options);
   }
 
-  /** Sends a message and waits for the task to end or ask, or for the plain message that answers it. */
+  /**
+   * Sends a message. Resolves with the task when it has ended or waits for input, or with the reply
+   * message.
+   */
   async send(
     message: string | readonly A2APart[],
     options: SendOptions = {},
   ): Promise<A2ATask | A2AMessage> {
-    const answer = await sendMessage(this.#wire, paramsOf(message, options), options.signal);
-    return 'task' in answer ? answer.task : answer.message;
+    const response = await sendMessage(this.#transport, paramsOf(message, options), options.signal);
+    return 'task' in response ? response.task : response.message;
   }
 
+  /** Reads a task. Throws `not_found` if it does not exist or belongs to another owner. */
   async get(
     task: string,
     { historyLength, signal }: CallOptions & { readonly historyLength?: number } = {},
   ): Promise<A2ATask> {
     const params = { id: task, ...(historyLength !== undefined && { historyLength }) };
-    return this.#wire.dialect.decodeTask(await this.#wire.call('get', params, signal));
+    return this.#transport.dialect.decodeTask(await this.#transport.call('get', params, signal));
   }
 
-  /** Stops a task. Resolves with it once the server has; throws `closed` when it had ended. */
+  /** Cancels a task. Resolves with the canceled task; throws `closed` if it had already ended. */
   async cancel(task: string, { signal }: CallOptions = {}): Promise<A2ATask> {
-    return this.#wire.dialect.decodeTask(await this.#wire.call('cancel', { id: task }, signal));
+    return this.#transport.dialect.decodeTask(
+      await this.#transport.call('cancel', { id: task }, signal),
+    );
   }
 
-  /** One page of tasks, newest change first; `unsupported` in 0.3, which has it on REST only. */
+  /**
+   * Reads one list page of tasks, newest change first. Throws `unsupported` in 0.3, except over
+   * REST.
+   */
   async list(query: A2ATaskQuery = {}, { signal }: CallOptions = {}): Promise<A2ATaskPage> {
-    const page = await this.#wire.call('list', { ...query }, signal);
-    const { tasks, ...rest } = isObject(page) ? page : {};
-    const { dialect } = this.#wire;
-    const decoded = Array.isArray(tasks) ? tasks.map((task) => dialect.decodeTask(task)) : [];
-    // The JSON form of protobuf leaves out what is empty or zero.
+    const page = await this.#transport.call('list', { ...query }, signal);
+    const { tasks, ...rest } = asObject(page);
+    const { dialect } = this.#transport;
+    const decoded = asArray(tasks).map((task) => dialect.decodeTask(task));
+    // The JSON form of protobuf omits members that are empty or zero.
     const empty = { nextPageToken: '', pageSize: 0, totalSize: 0 };
     return { ...empty, ...rest, tasks: decoded } as A2ATaskPage;
   }
 
-  /** Has a receiver told of what happens to a task from now on. The same id again replaces. */
+  /**
+   * Registers a webhook for the further events of a task. A config with the same id is replaced.
+   */
   async createPushConfig(
     task: string,
     target: PushTarget,
     { signal }: CallOptions = {},
   ): Promise<PushConfig> {
-    const made = await this.#wire.call('createPush', { ...target, taskId: task }, signal);
-    return this.#wire.dialect.decodePush(made);
+    const made = await this.#transport.call('createPush', { ...target, taskId: task }, signal);
+    return this.#transport.dialect.decodePush(made);
   }
 
+  /** Reads one push config of a task. */
   async getPushConfig(task: string, id: string, { signal }: CallOptions = {}): Promise<PushConfig> {
-    const found = await this.#wire.call('getPush', { taskId: task, id }, signal);
-    return this.#wire.dialect.decodePush(found);
+    const found = await this.#transport.call('getPush', { taskId: task, id }, signal);
+    return this.#transport.dialect.decodePush(found);
   }
 
+  /** Lists the push configs of a task. */
   async listPushConfigs(
     task: string,
     { signal }: CallOptions = {},
   ): Promise<readonly PushConfig[]> {
-    const found = await this.#wire.call('listPush', { taskId: task }, signal);
+    const found = await this.#transport.call('listPush', { taskId: task }, signal);
     const list = isObject(found) ? found['configs'] : found;
-    return Array.isArray(list) ? list.map((each) => this.#wire.dialect.decodePush(each)) : [];
+    return asArray(list).map((each) => this.#transport.dialect.decodePush(each));
   }
 
-  /** Nobody is told any more, once it resolves. */
+  /** Deletes a push config. After it resolves, no new delivery starts. */
   async deletePushConfig(task: string, id: string, { signal }: CallOptions = {}): Promise<void> {
-    await this.#wire.call('deletePush', { taskId: task, id }, signal);
+    await this.#transport.call('deletePush', { taskId: task, id }, signal);
   }
 
-  /** The card for those who may see more; throws `unsupported` when there is none. */
+  /** Reads the card for authenticated callers; throws `unsupported` if the agent has none. */
   async extendedCard({ signal }: CallOptions = {}): Promise<JsonObject> {
-    const card = await this.#wire.call('extendedCard', {}, signal);
+    const card = await this.#transport.call('extendedCard', {}, signal);
     if (isObject(card)) return card;
-    throw new DuolaneError('malformed', 'the server answered with no card');
+    throw new DuolaneError(
+      'malformed',
+      'the server sent an invalid extended card: expected a JSON object',
+    );
   }
 
-  /** Gives up what the binding holds; only gRPC has connections of its own. */
+  /** Closes the connections of the gRPC binding. The others use those of `fetch`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#wire[Symbol.asyncDispose]();
+    await this.#transport[Symbol.asyncDispose]();
   }
 }
 
@@ -291,11 +328,10 @@ function paramsOf(message: string | readonly A2APart[], options: SendOptions): J
   return { message: sent, configuration };
 }
 
-function abilitiesOf({ capabilities }: JsonObject): ServerCapabilities {
-  const { streaming, extensions } = isObject(capabilities) ? capabilities : {};
-  const list: unknown[] = Array.isArray(extensions) ? extensions : [];
+function capabilitiesOf({ capabilities }: JsonObject): ServerCapabilities {
+  const { streaming, extensions } = asObject(capabilities);
   return {
-    exact: list.some((each) => isObject(each) && each['uri'] === RESUME_EXTENSION),
+    exact: asObjects(extensions).some((each) => each['uri'] === RESUME_EXTENSION),
     streams: typeof streaming === 'boolean' ? streaming : undefined,
   };
 }

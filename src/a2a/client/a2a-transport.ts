@@ -4,23 +4,26 @@ import type { ClientDialect, Decoded } from './client-dialects.ts';
 import type { Operation } from '../protocol/dialect.ts';
 import type { A2ATask } from '../protocol/model.ts';
 
-/** What came on a stream: an event, or something that is none. */
+/** One item of a stream: an event, or the error of data that is not an event. */
 export type Received =
   | (Decoded & {
       readonly id: string;
-      /** The task with this event, where the server said it whole and the event is what changed. */
-      readonly whole?: A2ATask;
+      /** The complete task, if the client polled it and derived the event from the difference. */
+      readonly task?: A2ATask;
     })
   | { readonly malformed: DuolaneError };
 
-/** One server, in one version and binding: requests out, results and events in, as the version spells them. */
+/**
+ * The connection to one agent over one binding: sends requests, returns results and events
+ * undecoded.
+ */
 export interface A2ATransport extends AsyncDisposable {
   readonly dialect: ClientDialect;
-  /** How long the server wants a client to wait before it comes back. */
+  /** How long the server wants a client to wait before it reconnects (`retry:` of SSE). */
   readonly retryMs: number | undefined;
-  /** The result of a call. Throws what the server refused with, `network` when it cannot be reached. */
+  /** Calls an operation. Throws the server's error, or `network` if the server is unreachable. */
   call(operation: Operation, params: JsonObject, signal?: AbortSignal): Promise<unknown>;
-  /** The events of a stream. Ends when the server closes it, throws `network` when it breaks. */
+  /** Opens a stream. Ends when the server closes it, throws `network` if the connection is lost. */
   stream(
     operation: 'stream' | 'subscribe',
     params: JsonObject,

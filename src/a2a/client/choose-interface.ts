@@ -1,27 +1,34 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObjects, asString, type JsonObject } from '../../json.ts';
 import type { Version } from '../protocol/dialect.ts';
 
+/** A binding that the client supports, under the name that cards use. */
 export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC';
 
+/** One address of an agent, with its binding and version. */
 export interface Interface {
-  /** Of gRPC: `grpc://host:port`, or `grpcs://`. */
+  /** For gRPC `grpc://host:port`, or `grpcs://`. */
   readonly url: string;
   readonly binding: ClientBinding;
   readonly version: Version;
   readonly tenant?: string;
 }
 
+/** Which interface of a card to prefer. */
 export interface Preference {
-  /** By default the newest that both speak. An agent whose card names a version of neither is spoken to in this one. */
+  /**
+   * The protocol version; by default the newest that both sides support. An interface whose card
+   * names an unknown version is used with this one.
+   */
   readonly version?: Version;
-  /** By default the first of the card that this client speaks. */
+  /** The binding; by default the first one of the card that this client supports. */
   readonly binding?: ClientBinding;
 }
 
 /**
- * Where and how to talk to the agent of a card, old or new. `secure`: the card came over TLS, so an
- * address without a scheme means that, too. Throws `unsupported` when there is no common way.
+ * Chooses an interface of a card, in the form of 1.0 or 0.3. `secure`: the card was read over TLS,
+ * so a gRPC address without a scheme is TLS too. Throws `unsupported` if client and agent share
+ * none.
  */
 export function chooseInterface(
   card: JsonObject,
@@ -41,23 +48,26 @@ export function chooseInterface(
   const wanted = [version ?? '1.0 or 0.3', binding ?? 'JSONRPC, HTTP+JSON or GRPC'].join(' over ');
   throw new DuolaneError(
     'unsupported',
-    `the agent's card offers no A2A ${wanted}${hint(card, version)}`,
+    `the agent card has no interface for A2A ${wanted}${hint(card, version)}`,
   );
 }
 
-/** Some servers speak a version that their card does not name. */
+/**
+ * Advice for a card that names an unknown version: some servers support one that they do not name.
+ */
 function hint({ protocolVersion }: JsonObject, version: Version | undefined): string {
   if (version !== undefined || typeof protocolVersion !== 'string') return '';
-  return `; it names ${JSON.stringify(protocolVersion)}: if the agent speaks 0.3 all the same, pass version: '0.3'`;
+  return `; it names version ${JSON.stringify(protocolVersion)}: if the agent supports 0.3 anyway, pass version: '0.3'`;
 }
 
-/** `wanted`: the version that an interface with an unknown one is taken for. */
+/** The interfaces of a 1.0 card. `wanted`: the version to assume if a card names an unknown one. */
 function interfaces10(
   { supportedInterfaces }: JsonObject,
   wanted: Version | undefined,
 ): Interface[] {
-  return objects(supportedInterfaces).flatMap(({ url, protocolBinding, protocolVersion, tenant }) =>
-    read(url, protocolBinding, protocolVersion, wanted, tenant),
+  return asObjects(supportedInterfaces).flatMap(
+    ({ url, protocolBinding, protocolVersion, tenant }) =>
+      read(url, protocolBinding, protocolVersion, wanted, tenant),
   );
 }
 
@@ -67,7 +77,7 @@ function interfaces03(card: JsonObject, wanted: Version | undefined): Interface[
   const version = protocolVersion ?? '0.3';
   return [
     ...read(url, preferredTransport, version, wanted),
-    ...objects(additionalInterfaces).flatMap((each) =>
+    ...asObjects(additionalInterfaces).flatMap((each) =>
       read(each['url'], each['transport'], version, wanted),
     ),
   ];
@@ -80,7 +90,7 @@ function read(
   wanted: Version | undefined,
   tenant?: unknown,
 ): Interface[] {
-  const [short = ''] = /^\d+\.\d+/.exec(typeof named === 'string' ? named : '') ?? [];
+  const [short = ''] = /^\d+\.\d+/.exec(asString(named)) ?? [];
   const version = short === '1.0' || short === '0.3' ? short : wanted;
   if (typeof url !== 'string') return [];
   if (binding !== 'JSONRPC' && binding !== 'HTTP+JSON' && binding !== 'GRPC') return [];
@@ -90,13 +100,13 @@ function read(
   ];
 }
 
-/** Cards have `host:port` for gRPC, or a URL of one scheme or another. */
+/**
+ * Normalizes a gRPC address to `grpc://` or `grpcs://`: cards have `host:port`, or one of four
+ * schemes.
+ */
 function withTarget(found: Interface, secure: boolean): Interface[] {
   const [, scheme = secure ? 'https' : 'http', rest = ''] =
     /^(?:(https?|grpcs?):\/\/)?(.+)$/.exec(found.url) ?? [];
   const url = `grpc${scheme.endsWith('s') ? 's' : ''}://${rest}`;
   return URL.canParse(url) ? [{ ...found, url }] : [];
 }
-
-const objects = (value: unknown): JsonObject[] =>
-  Array.isArray(value) ? (value as unknown[]).filter(isObject) : [];

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { decodePush03, encodeMessage03, encodePush03 } from '../v0.3/json-rpc-dialect.ts';
 import {
   encodeRestMessage03 as encodeMessage03Rest,
@@ -8,14 +8,14 @@ import {
 import type { Operation, Version } from '../protocol/dialect.ts';
 import type { A2AMessage, A2ATask, PushConfig, A2AStreamEvent } from '../protocol/model.ts';
 
-/** One event as a server sent it, in the spelling of 1.0. */
+/** One event of a server, in the form of 1.0. */
 export interface Decoded {
   readonly event: A2AStreamEvent;
-  /** What 0.3 says about the end of the stream; 1.0 says nothing. */
+  /** The end mark of 0.3; 1.0 has none. */
   readonly final?: boolean;
 }
 
-/** The other end of a `Dialect`: what a client sends and reads. Throws `malformed` on what nobody can read. */
+/** The client's side of a `Dialect`: encodes parameters, decodes responses. Throws `malformed`. */
 export interface ClientDialect {
   readonly version: Version;
   encode(operation: Operation, params: JsonObject): JsonObject;
@@ -87,10 +87,11 @@ export const CLIENT_03_REST: ClientDialect = {
   decodePush,
 };
 
+/** How the JSON-RPC and the REST form of 0.3 differ in requests. */
 interface Spelling {
   readonly message: (message: A2AMessage) => JsonObject;
   readonly push: (config: PushConfig) => JsonObject;
-  /** Where the push config of a message stands. */
+  /** The member of a message's configuration that has its push config. */
   readonly pushMember: string;
 }
 
@@ -136,11 +137,7 @@ function encode03(
 }
 
 function encodeConfiguration(given: unknown, name: string): JsonObject {
-  const {
-    returnImmediately,
-    taskPushNotificationConfig: push,
-    ...others
-  } = isObject(given) ? given : {};
+  const { returnImmediately, taskPushNotificationConfig: push, ...others } = asObject(given);
   return {
     ...others,
     blocking: returnImmediately !== true,
@@ -150,7 +147,7 @@ function encodeConfiguration(given: unknown, name: string): JsonObject {
   };
 }
 
-/** Whatever dialect it is in: the names that differ do not meet. */
+/** Decodes a task of any dialect: a name that differs between them never means two things. */
 function decodeTask(value: unknown): A2ATask {
   const { kind: _, status, artifacts, history, ...rest } = need(value, 'a task');
   if (typeof rest['id'] !== 'string') throw unreadable('a task', value);
@@ -162,12 +159,14 @@ function decodeTask(value: unknown): A2ATask {
   } as unknown as A2ATask;
 }
 
-/** Flat in 1.0, nested in 0.3, whose protobuf says both ids in a resource name. */
+/**
+ * Decodes a push config: flat in 1.0, nested in 0.3, whose protobuf has both ids in a resource
+ * name.
+ */
 function decodePush(value: unknown): PushConfig {
   const { name, pushNotificationConfig: inner, ...outer } = need(value, 'a push config');
   const [, task, config] =
-    /^tasks\/([^/]+)\/pushNotificationConfigs\/(.+)$/.exec(typeof name === 'string' ? name : '') ??
-    [];
+    /^tasks\/([^/]+)\/pushNotificationConfigs\/(.+)$/.exec(asString(name)) ?? [];
   const {
     taskId = task,
     id = config,
@@ -209,13 +208,13 @@ function decodeArtifact(value: unknown): JsonObject {
   return { ...rest, parts: decodeParts(parts) };
 }
 
-const decodeParts = (parts: unknown): readonly unknown[] =>
-  Array.isArray(parts) ? parts.map(decodePart) : [];
+const decodeParts = (parts: unknown): readonly unknown[] => asArray(parts).map(decodePart);
 
 function decodePart(value: unknown): JsonObject {
   const { kind, file, data, ...rest } = need(value, 'a part');
   if (data !== undefined) {
-    // The protobuf of 0.3 has data inside of data; its JSON-RPC says `kind`, 1.0 neither.
+    // The protobuf of 0.3 nests data in a second `data`. Its JSON-RPC form, which does not, has
+    // `kind`; 1.0 has neither.
     const inner = kind === undefined && isObject(data) && Object.keys(data).join() === 'data';
     return { ...rest, data: inner ? data['data'] : data };
   }
@@ -237,5 +236,5 @@ function need(value: unknown, what: string): JsonObject {
 const unreadable = (what: string, value: unknown): DuolaneError =>
   new DuolaneError(
     'malformed',
-    `the server sent ${what} that cannot be read: ${JSON.stringify(value)?.slice(0, 200)}`,
+    `the server sent ${JSON.stringify(value)?.slice(0, 200)}: expected ${what}`,
   );

@@ -1,25 +1,29 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObjects, asString, type JsonObject } from '../../json.ts';
 import { httpFailure } from './read-response.ts';
 import type { ClientDialect } from './client-dialects.ts';
 import type { Operation } from '../protocol/dialect.ts';
-import { optionsIn, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
+import { errorOptions, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
 
-/** A request of the client before it is sent. */
+/** An HTTP request of the client before it is sent. */
 export interface EncodedRequest {
   readonly url: string;
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly body?: string;
 }
 
+/** The agent that a request is for. */
 export interface Target {
   readonly url: string;
   readonly dialect: ClientDialect;
   readonly tenant?: string | undefined;
 }
 
-/** An operation as a JSON-RPC request. Throws `unsupported` for one that the version does not have. */
+/**
+ * Encodes an operation as a JSON-RPC request. Throws `unsupported` if the version has no such
+ * method.
+ */
 export function encodeRpcRequest(
   { url, dialect, tenant }: Target,
   id: number,
@@ -28,21 +32,27 @@ export function encodeRpcRequest(
 ): EncodedRequest {
   const method = METHOD_NAMES[dialect.version][operation];
   if (method === undefined)
-    throw new DuolaneError('unsupported', `A2A ${dialect.version} cannot ${operation}`);
+    throw new DuolaneError(
+      'unsupported',
+      `A2A ${dialect.version} over JSON-RPC has no operation "${operation}"`,
+    );
   const given = dialect.version === '1.0' && tenant !== undefined ? { tenant, ...params } : params;
   const body = { jsonrpc: '2.0', id, method, params: dialect.encode(operation, given) };
   return { url, method: 'POST', body: JSON.stringify(body) };
 }
 
-/** An operation as a REST request: ids in the path, filters in the query, the rest in the body. */
+/**
+ * Encodes an operation as a REST request: ids in the path, filters in the query, the rest in the
+ * body.
+ */
 export function restRequest(
   { url, dialect, tenant }: Target,
   operation: Operation,
   params: JsonObject,
 ): EncodedRequest {
-  const old = dialect.version === '0.3';
-  const prefix = old ? '/v1' : tenant === undefined ? '' : `/${encodeURIComponent(tenant)}`;
-  // The query of the agent's address comes last, behind the path of the operation.
+  const is03 = dialect.version === '0.3';
+  const prefix = is03 ? '/v1' : tenant === undefined ? '' : `/${encodeURIComponent(tenant)}`;
+  // The agent's URL may have a query of its own, which follows the path of the operation.
   const [address = '', ...given] = url.split('?');
   const base = `${address.endsWith('/') ? address.slice(0, -1) : address}${prefix}`;
   const query = (fields: JsonObject = {}): string => search(given.join('?'), fields);
@@ -71,27 +81,30 @@ export function restRequest(
     case 'deletePush':
       return { url: `${configs}/${segment(id)}${query()}`, method: 'DELETE' };
     case 'extendedCard':
-      return { url: `${base}/${old ? 'card' : 'extendedAgentCard'}${query()}`, method: 'GET' };
+      return { url: `${base}/${is03 ? 'card' : 'extendedAgentCard'}${query()}`, method: 'GET' };
   }
 }
 
-/** What both kinds of error object say: by the reason that 1.0 names, else by number, else by the HTTP status. */
+/**
+ * The error of a JSON-RPC or REST response: by the reason of 1.0, else by code, else by HTTP
+ * status.
+ */
 export function errorFromResponse(
   { message, code, data, details }: JsonObject,
   response: Response,
 ): DuolaneError {
-  const infos = [data, details].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
-  const named = infos.map((info) => (isObject(info) ? info['reason'] : undefined));
+  const infos = [data, details].flatMap(asObjects);
+  const named = infos.map(({ reason: name }) => name);
   const known = Object.keys(REASONS) as A2AErrorReason[];
   const reason =
     known.find((each) => named.includes(each)) ?? known.find((each) => REASONS[each].rpc === code);
-  const text = typeof message === 'string' ? message : `the server refused with ${response.status}`;
+  const text = asString(message, `the server returned HTTP ${response.status}`);
   if (reason === undefined) return httpFailure(response, text);
-  const metadata = infos.flatMap((info) => (isObject(info) ? [info['metadata']] : []))[0] ?? data;
+  const metadata = infos[0]?.['metadata'] ?? data;
   const { retryAfterMs } = httpFailure(response, text);
   return new A2AError(reason, text, {
     ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...optionsIn(metadata),
+    ...errorOptions(metadata),
   });
 }
 

@@ -10,23 +10,23 @@ import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from '.
 import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
 
-export interface HttpWireOptions extends Target {
+export interface HttpTransportOptions extends Target {
   readonly binding: 'JSONRPC' | 'HTTP+JSON';
-  /** Those that the caller speaks; the server learns of them with every request. */
+  /** The extensions that the client supports, sent with every request. */
   readonly extensions: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: Fetch;
-  /** A stream without a single byte for so long is dead. */
+  /** A stream that sends no byte for this time fails with `network`. */
   readonly silenceMs: number;
 }
 
-/** JSON-RPC and REST over fetch, which keeps the connections. */
+/** JSON-RPC and REST over `fetch`, which owns the connections. */
 export class A2AHttpTransport implements A2ATransport {
-  readonly #options: HttpWireOptions;
+  readonly #options: HttpTransportOptions;
   #nextId = 1;
   retryMs: number | undefined;
 
-  constructor(options: HttpWireOptions) {
+  constructor(options: HttpTransportOptions) {
     this.#options = options;
   }
 
@@ -43,7 +43,7 @@ export class A2AHttpTransport implements A2ATransport {
       return this.#unwrap(text === '' ? {} : parse(text, response), response);
     } catch (error) {
       signal?.throwIfAborted();
-      throw lost(error);
+      throw toNetworkError(error);
     }
   }
 
@@ -52,21 +52,21 @@ export class A2AHttpTransport implements A2ATransport {
     params: JsonObject,
     { signal, lastEventId }: { readonly signal: AbortSignal; readonly lastEventId?: string },
   ): AsyncGenerator<Received, void, undefined> {
-    const silent = new AbortController();
-    const unlisten = onAbort(signal, (reason) => silent.abort(reason));
+    const idle = new AbortController();
+    const unlisten = onAbort(signal, (reason) => idle.abort(reason));
     const { silenceMs, dialect } = this.#options;
     const timer = setTimeout(
-      () => silent.abort(new DuolaneError('network', `the stream was silent for ${silenceMs} ms`)),
+      () => idle.abort(new DuolaneError('network', `no byte within silenceMs (${silenceMs} ms)`)),
       silenceMs,
     );
     try {
-      const response = await this.#send(operation, params, { signal: silent.signal, lastEventId });
+      const response = await this.#send(operation, params, { signal: idle.signal, lastEventId });
       if (!/^text\/event-stream\b/i.test(response.headers.get('content-type') ?? '')) {
-        const whole = await readResponse(response);
-        this.#unwrap(parse(whole, response), response);
-        const message = 'the server answered a streaming call with no stream';
+        const text = await readResponse(response);
+        this.#unwrap(parse(text, response), response);
+        const message = 'the server sent a single response: expected text/event-stream';
         yield { malformed: new DuolaneError('malformed', message) };
-        yield this.#read(whole, '', response, dialect);
+        yield this.#read(text, '', response, dialect);
         return;
       }
       const decoder = new SseDecoder();
@@ -81,11 +81,11 @@ export class A2AHttpTransport implements A2ATransport {
       }
     } catch (error) {
       signal.throwIfAborted();
-      throw silent.signal.aborted ? silent.signal.reason : error;
+      throw idle.signal.aborted ? idle.signal.reason : error;
     } finally {
       clearTimeout(timer);
       unlisten();
-      silent.abort();
+      idle.abort();
     }
   }
 
@@ -93,11 +93,10 @@ export class A2AHttpTransport implements A2ATransport {
     let value: unknown;
     try {
       value = JSON.parse(data);
-    } catch (cause) {
-      return { malformed: new DuolaneError('malformed', 'an event is not JSON', { cause }) };
+    } catch {
+      // Reported below, like JSON of another type.
     }
-    if (!isObject(value))
-      return { malformed: new DuolaneError('malformed', 'an event is no JSON object') };
+    if (!isObject(value)) return { malformed: notAnObject('an event') };
     const inner = this.#unwrap(value, response);
     try {
       return { id, ...dialect.decodeEvent(inner) };
@@ -116,15 +115,15 @@ export class A2AHttpTransport implements A2ATransport {
       binding === 'JSONRPC'
         ? encodeRpcRequest(this.#options, this.#nextId++, operation, params)
         : restRequest(this.#options, operation, params);
-    const spoken = extensions.join(', ');
+    const supported = extensions.join(', ');
     const init: RequestInit = {
       method,
       redirect: 'error',
       headers: {
         accept: 'application/json, application/a2a+json, text/event-stream',
         'a2a-version': dialect.version,
-        // 0.3 spelled it with an X, and some of its servers look for nothing else.
-        [dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions']: spoken,
+        // 0.3 has the header with the prefix X, and some of its servers read no other.
+        [dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions']: supported,
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
         ...headers,
@@ -133,13 +132,15 @@ export class A2AHttpTransport implements A2ATransport {
       ...(signal && { signal }),
     };
     return await fetch(url, init).catch((error: unknown) => {
-      throw lost(error);
+      throw toNetworkError(error);
     });
   }
 
-  /** What is inside a JSON-RPC answer, or a REST answer as it is. Throws a refusal. */
+  /**
+   * The result of a JSON-RPC response, or the body of a REST response. Throws the server's error.
+   */
   #unwrap(value: unknown, response: Response): unknown {
-    if (!isObject(value)) throw new DuolaneError('malformed', 'the server answered no JSON object');
+    if (!isObject(value)) throw notAnObject('a response');
     const { error } = value;
     if (isObject(error)) throw errorFromResponse(error, response);
     if (!response.ok) throw errorFromResponse(value, response);
@@ -151,7 +152,7 @@ async function* bytesOf(response: Response): AsyncGenerator<Uint8Array, void, un
   try {
     for await (const chunk of response.body ?? []) yield chunk;
   } catch (error) {
-    throw lost(error);
+    throw toNetworkError(error);
   }
 }
 
@@ -159,16 +160,22 @@ function parse(text: string, response: Response): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    // A proxy, or a server that is starting or going.
+    // The response of a proxy, or of a server that starts or shuts down.
     if (!response.ok)
-      throw httpFailure(response, `the server answered ${response.status}: ${text.slice(0, 200)}`);
-    throw new DuolaneError('malformed', 'the server answered something that is not JSON', {
+      throw httpFailure(
+        response,
+        `the server returned HTTP ${response.status}: ${text.slice(0, 200)}`,
+      );
+    throw new DuolaneError('malformed', 'the server sent text: expected JSON', {
       cause,
     });
   }
 }
 
-const lost = (error: unknown): DuolaneError =>
+const notAnObject = (what: string): DuolaneError =>
+  new DuolaneError('malformed', `the server sent ${what} of another form: expected a JSON object`);
+
+const toNetworkError = (error: unknown): DuolaneError =>
   error instanceof DuolaneError
     ? error
-    : new DuolaneError('network', 'the connection to the agent broke', { cause: error });
+    : new DuolaneError('network', 'the connection to the agent was lost', { cause: error });

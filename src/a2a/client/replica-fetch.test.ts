@@ -6,7 +6,7 @@ const URLS = ['http://one:1', 'http://two:2', 'http://three:3'];
 const failed = (cause: object): TypeError =>
   new TypeError('fetch failed', { cause: Object.assign(new Error('lost'), cause) });
 
-/** A fetch of which some origins fail in some way; says whom it asked. */
+/** A fetch whose origins fail in given ways; records the origins of its requests. */
 function network(
   down: Readonly<Record<string, object>>,
   body = (): ReadableStream<Uint8Array> => ReadableStream.from([new TextEncoder().encode(':\n\n')]),
@@ -24,7 +24,7 @@ function network(
 }
 
 describe('replicaFetch', () => {
-  test('stays with a replica that answers, whichever the request names', async () => {
+  test('stays with a replica that responds, whatever origin the request names', async () => {
     const { fetch, asked } = network({});
     const call = replicaFetch(URLS, fetch);
     await call('http://two:2/a?b=1');
@@ -32,7 +32,7 @@ describe('replicaFetch', () => {
     expect(asked).toEqual(['http://one:1/a?b=1', 'http://one:1/c']);
   });
 
-  test('what reached nobody is asked of the next, and it stays there', async () => {
+  test('a request that reached no server goes to the next replica, and later ones too', async () => {
     const { fetch, asked } = network({ 'http://one:1': { syscall: 'connect' } });
     const call = replicaFetch(URLS, fetch);
     expect((await call('http://one:1/a')).ok).toBe(true);
@@ -40,7 +40,7 @@ describe('replicaFetch', () => {
     expect(asked).toEqual(['http://one:1/a', 'http://two:2/a', 'http://two:2/b']);
   });
 
-  test('what may have been done is not repeated; the next request goes elsewhere', async () => {
+  test('a request that may have been handled is not repeated; the next one goes to the next replica', async () => {
     const { fetch, asked } = network({ 'http://one:1': { code: 'ECONNRESET', syscall: 'read' } });
     const call = replicaFetch(URLS, fetch);
     await expect(call('http://one:1/a')).rejects.toThrow('fetch failed');
@@ -48,7 +48,7 @@ describe('replicaFetch', () => {
     expect(asked).toEqual(['http://one:1/a', 'http://two:2/b']);
   });
 
-  test('when nobody can be reached, each is asked once', async () => {
+  test('if no replica is reachable, each is tried once', async () => {
     const refused = { syscall: 'connect' };
     const { fetch, asked } = network({
       'http://one:1': refused,
@@ -59,7 +59,7 @@ describe('replicaFetch', () => {
     expect(asked).toHaveLength(3);
   });
 
-  test('a stream that ends or breaks moves on, one that is read does not', async () => {
+  test('the end or failure of a stream switches the replica, an open stream does not', async () => {
     const { fetch, asked } = network({});
     const call = replicaFetch(URLS, fetch);
     const stream = await call('http://one:1/stream');

@@ -11,7 +11,10 @@ import {
   type A2AStreamEvent,
 } from '../protocol/model.ts';
 
-/** One way in which a server broke the contract of its stream, or has none; the client went on all the same. */
+/**
+ * A violation of the stream contract that the client tolerated, or a missing capability
+ * (`no-streaming`).
+ */
 export interface StreamProblem {
   readonly kind:
     | 'no-task-first'
@@ -27,8 +30,13 @@ export interface StreamProblem {
 }
 
 /**
- * The events of a stream put together to the task that they describe. Tolerates what servers do
- * wrong and says what it was. Costs what an event adds: text that is appended is not copied.
+ * Folds the events of a stream to the task that they describe. Tolerates common mistakes of servers
+ * and lists them in `problems`. An event costs what it adds: appended text is not copied.
+ *
+ * @example
+ * const fold = new TaskFold();
+ * for await (const event of client.stream('hello')) fold.apply(event);
+ * console.log(fold.text);
  */
 export class TaskFold {
   readonly problems: StreamProblem[] = [];
@@ -37,69 +45,75 @@ export class TaskFold {
   readonly #artifacts = new Map<string, A2AArtifact>();
   #statusText = '';
 
-  /** The task so far; undefined before its first event, and when the answer is a plain message. */
+  /** The task so far; undefined before its first event, and if the agent replied with a message. */
   get task(): A2ATask | undefined {
     if (!this.#task) return undefined;
     const artifacts = [...this.#artifacts.values()];
     return { ...this.#task, ...(artifacts.length > 0 && { artifacts }) };
   }
 
+  /** The reply of an agent that created no task. */
   get message(): A2AMessage | undefined {
     return this.#message;
   }
 
+  /** The last status of the task. */
   get status(): A2AStatus | undefined {
     return this.#task?.status;
   }
 
-  /** Whether the stream has nothing more to say: a final state, a wait for a person, or a message. */
+  /** Whether the stream is complete: a final state, a wait for a person, or a reply message. */
   get settled(): boolean {
     const state = this.#task?.status.state;
     return state === undefined ? this.#message !== undefined : isSettled(state);
   }
 
   /**
-   * What the agent said so far, whichever way it says it: in artifacts, appended or whole; else in
-   * status messages, each of which replaces the one before.
+   * The agent's text so far: that of the artifacts, or if they have none that of the last status
+   * message, since servers send the text one way or the other.
    */
   get text(): string {
     if (this.#message) return textOf(this.#message.parts);
     const texts = [...this.#artifacts.values()].map(({ parts }) => textOf(parts));
-    const said = texts.filter((text) => text !== '').join('\n\n');
-    return said === '' ? this.#statusText : said;
+    const text = texts.filter((each) => each !== '').join('\n\n');
+    return text === '' ? this.#statusText : text;
   }
 
-  /** `resumed`: the first event after a reconnect, which may be a snapshot of all that is there. */
+  /**
+   * Folds one event. `resumed`: the first event after a reconnect, which may be the complete task.
+   */
   apply(event: A2AStreamEvent, resumed = false): void {
     if ('task' in event) return this.#start(event.task, resumed);
     if ('message' in event) {
-      if (this.#task) this.#problem('second-task', 'a message came in the stream of a task');
+      if (this.#task) this.note('second-task', 'a message arrived in the stream of a task');
       else this.#message = event.message;
       return;
     }
     const { taskId, contextId } =
       'statusUpdate' in event ? event.statusUpdate : event.artifactUpdate;
     if (!this.#task) {
-      this.#problem('no-task-first', 'the first event was no task');
+      this.note('no-task-first', 'the first event was not a task');
       const status: A2AStatus = { state: 'TASK_STATE_WORKING', timestamp: '' };
       this.#task = { id: taskId, contextId, status };
     }
     if (taskId !== this.#task.id)
-      return this.#problem('other-task', `an event was of task ${taskId}`);
+      return this.note('other-task', `an event was for task "${taskId}"`);
     if (TERMINAL.has(this.#task.status.state))
-      return this.#problem('after-final', 'an event came behind the final one');
+      return this.note('after-final', 'an event arrived after the final one');
     if ('statusUpdate' in event) this.#setStatus(event.statusUpdate.status);
     else this.#put(event.artifactUpdate);
   }
 
+  /** Adds a problem that the reader of the stream found. Keeps the first hundred. */
   note(kind: StreamProblem['kind'], message: string): void {
-    this.#problem(kind, message);
+    if (this.problems.length < 100) this.problems.push({ kind, message });
   }
 
   #start({ artifacts = [], ...task }: A2ATask, resumed: boolean): void {
     if (this.#task && this.#task.id !== task.id)
-      return this.#problem('other-task', `a task came that is another, ${task.id}`);
-    if (this.#task && !resumed) this.#problem('second-task', 'a task came in mid-stream');
+      return this.note('other-task', `a different task arrived: "${task.id}"`);
+    if (this.#task && !resumed)
+      this.note('second-task', 'a task arrived in the middle of the stream');
     this.#task = task;
     this.#artifacts.clear();
     for (const artifact of artifacts) this.#artifacts.set(artifact.artifactId, joined(artifact));
@@ -115,17 +129,16 @@ export class TaskFold {
   #put({ artifact, append }: ArtifactUpdate): void {
     const known = this.#artifacts.get(artifact.artifactId);
     if (append && !known)
-      this.#problem('append-to-nothing', `${artifact.artifactId} was appended to, but never begun`);
+      this.note(
+        'append-to-nothing',
+        `artifact "${artifact.artifactId}" was appended to, but never created`,
+      );
     const next = append && known ? extended(known, artifact) : joined(artifact);
     this.#artifacts.set(artifact.artifactId, next);
   }
-
-  #problem(kind: StreamProblem['kind'], message: string): void {
-    if (this.problems.length < 100) this.problems.push({ kind, message });
-  }
 }
 
-/** Whether nothing more comes before somebody says something. */
+/** Whether a task is final or waits for a person: no event follows before the next message. */
 export const isSettled = (state: A2AState): boolean =>
   TERMINAL.has(state) || INTERRUPTED.has(state);
 
@@ -142,7 +155,10 @@ const extended = (known: A2AArtifact, more: A2AArtifact): A2AArtifact => ({
   parts: more.parts.reduce<readonly A2APart[]>(add, known.parts),
 });
 
-/** Text behind text of the same kind is one text: a thousand chunks are not a thousand parts. */
+/**
+ * Adds a part. Merges text with preceding text of the same type, so that chunks do not become
+ * parts.
+ */
 function add(parts: readonly A2APart[], part: A2APart): readonly A2APart[] {
   const last = parts.at(-1);
   const joins =

@@ -16,10 +16,10 @@ import type { Operation, Version } from '../protocol/dialect.ts';
 import { A2AService as A2AService03 } from './gen/a2a/0.3/a2a_pb.ts';
 import { A2AService as A2AService10 } from './gen/a2a/1.0/a2a_pb.ts';
 
-/** What both ends call: messages in, messages out, each in the JSON form of its protobuf. */
+/** A gRPC method whose messages are in the JSON form of their protobuf. */
 export type JsonMethod = GrpcMethod<JsonObject, JsonObject>;
 
-/** The service of each version; a server offers both side by side. */
+/** The service of each version; a server offers both. */
 export const SERVICES: Readonly<Record<Version, DescService>> = {
   '1.0': A2AService10,
   '0.3': A2AService03,
@@ -60,12 +60,14 @@ const OPERATIONS: Readonly<Record<Version, ReadonlyMap<string, Operation>>> = {
 
 const jsonMethod = ({ parent, name, input, output }: DescMethod, version: Version): JsonMethod => ({
   path: `/${parent.typeName}/${name}`,
-  // 0.3 has no way to leave a scalar out: `blocking: false` is what was said.
+  // Scalars of 0.3 are never optional: an absent `blocking` means false, so it must be emitted.
   request: jsonCodec(input, version === '0.3'),
   response: jsonCodec(output, false),
 });
 
-/** The dialects speak the JSON form of these messages; what is no part of a message is left out. */
+/**
+ * Converts between the JSON form of a message and its bytes; drops members that the message lacks.
+ */
 const jsonCodec = (schema: DescMessage, alwaysEmitImplicit: boolean): Codec<JsonObject> => ({
   encode: (json) => toBinary(schema, read(schema, json)),
   decode: (bytes) =>
@@ -74,22 +76,26 @@ const jsonCodec = (schema: DescMessage, alwaysEmitImplicit: boolean): Codec<Json
     }) as JsonObject,
 });
 
-/** Half a character cannot be said in protobuf, where JSON can; it is replaced as UTF-8 does. */
+/**
+ * Parses the JSON form. A lone surrogate, valid in JSON but not in protobuf, is replaced by U+FFFD.
+ */
 function read(schema: DescMessage, json: JsonObject): Message {
   const options = { ignoreUnknownFields: true };
   try {
     return fromJson(schema, json as JsonValue, options);
   } catch (error) {
-    const whole = wellFormed(json);
-    if (whole === json) throw error;
-    return fromJson(schema, whole as JsonValue, options);
+    const fixed = wellFormed(json);
+    if (fixed === json) throw error;
+    return fromJson(schema, fixed as JsonValue, options);
   }
 }
 
-/** Half a character becomes U+FFFD. */
+/** Replaces lone surrogates by U+FFFD. */
 const utf8 = (text: string): string => Buffer.from(text).toString();
 
-/** The value with every string well-formed, names included; the value itself if all of them are. */
+/**
+ * The value with well-formed strings and names; the value itself if all of them are well-formed.
+ */
 function wellFormed(value: unknown): unknown {
   if (typeof value === 'string') return utf8(value);
   if (Array.isArray(value)) {

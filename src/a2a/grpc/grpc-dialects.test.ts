@@ -27,7 +27,7 @@ const over = (codec: JsonMethod['request'], message: unknown): JsonObject =>
   codec.decode(codec.encode(message as JsonObject));
 
 for (const [server, client] of ENDS)
-  test(`whatever a task says, the other end reads the same (${server.version})`, () => {
+  test(`the client decodes every event as the server sent it (${server.version})`, () => {
     const { response } = methods(server).get('stream')!;
     fc.assert(
       fc.property(lawfulLog, (entries) => {
@@ -66,7 +66,7 @@ const config = fc.record(
 );
 
 for (const [server, client] of ENDS)
-  test(`what a client asks for is what the server reads (${server.version})`, () => {
+  test(`the server decodes every request as the client sent it (${server.version})`, () => {
     const request = (operation: Operation, params: JsonObject): JsonObject => {
       const sent = client.encode(operation, params);
       const method = methods(server).get(operation)!;
@@ -92,14 +92,14 @@ for (const [server, client] of ENDS)
     );
   });
 
-test('an event without an id is left as it is, and so are other people’s metadata', () => {
+test('an event without an id and foreign metadata stay unchanged', () => {
   const event = { task: { id: 't', metadata: { mine: 1 } } };
   expect(takeEventId(event)).toEqual([event, '']);
   expect(takeEventId(withEventId(event, '3.1'))).toEqual([event, '3.1']);
   expect(takeEventId({})).toEqual([{}, '']);
 });
 
-test('what 0.3 leaves unsaid is not said for it', () => {
+test('members that 0.3 omits are not added', () => {
   const { request } = methods(DIALECT_03_GRPC).get('send')!;
   const message = { messageId: 'm', role: 'ROLE_USER', content: [{ text: 'hi' }] };
   const read = (sent: JsonObject): unknown =>
@@ -115,7 +115,7 @@ test('what 0.3 leaves unsaid is not said for it', () => {
   expect(DIALECT_03_GRPC.decode('get', over(get, { name: 'tasks/t' }))).toEqual({ id: 't' });
 });
 
-test('half a character is replaced behind any number of backslashes, in names too', () => {
+test('a lone surrogate is replaced after any number of backslashes, also in names', () => {
   const { response } = methods(DIALECT_10_GRPC).get('get')!;
   // A pattern took 93 s for 64,000 backslashes.
   for (const backslashes of ['', '\\', '\\\\', '\\'.repeat(200_000)]) {

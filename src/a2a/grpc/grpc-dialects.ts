@@ -3,16 +3,16 @@ import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
 import { CLIENT_03_REST, type ClientDialect } from '../client/client-dialects.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 
-/** A2A 1.0 on gRPC: its JSON form is the model itself. */
+/** A2A 1.0 over gRPC: the JSON form of its protobuf is the model itself. */
 export const DIALECT_10_GRPC: Dialect = { ...DIALECT_10, decode: (_operation, params) => params };
 
-/** A2A 0.3 on gRPC: the dialect of its REST, but what stands in a path there has a resource name here. */
+/** A2A 0.3 over gRPC: the REST dialect, with resource names in place of the ids of a path. */
 export const DIALECT_03_GRPC: Dialect = {
   ...DIALECT_03_REST,
   decode: (operation, params) => DIALECT_03_REST.decode(operation, withIds(operation, params)),
   encode: (result) =>
     result.kind === 'card'
-      ? // The protobuf has the shape that 1.0 took over, under the old name.
+      ? // The protobuf has the form of `securityRequirements` of 1.0 under the old name `security`.
         { ...result.card, security: result.card['securityRequirements'] ?? [] }
       : DIALECT_03_REST.encode(result),
 };
@@ -25,7 +25,7 @@ function withIds(operation: Operation, params: JsonObject): JsonObject {
   const [, task, config] = (typeof given === 'string' && NAME.exec(given)) || [];
   switch (operation) {
     case 'get':
-      // An integer that was not set is 0 on this wire: it cannot mean "none".
+      // proto3 sends 0 for an integer that was not set, so 0 cannot mean "no history" here.
       return { id: task, ...(historyLength !== 0 && { historyLength }) };
     case 'cancel':
     case 'subscribe':
@@ -45,7 +45,7 @@ function withIds(operation: Operation, params: JsonObject): JsonObject {
   }
 }
 
-/** The other end of `DIALECT_03_GRPC`. */
+/** The client's side of `DIALECT_03_GRPC`. */
 export const CLIENT_03_GRPC: ClientDialect = {
   ...CLIENT_03_REST,
   encode(operation, params) {
@@ -76,7 +76,10 @@ export const CLIENT_03_GRPC: ClientDialect = {
   },
 };
 
-/** Where the id of an event stands, for callers who speak the resume extension: gRPC has no `id:`. */
+/**
+ * The metadata member with the id of an event, for callers with the resume extension: gRPC has no
+ * `id:`.
+ */
 const EVENT_ID = 'urn:duolane:a2a:resume:v1/id';
 
 /** The event with its id in its metadata. */
@@ -87,7 +90,7 @@ export function withEventId(event: JsonObject, id: string): JsonObject {
   return { [kind]: { ...inner, metadata: { ...metadata, [EVENT_ID]: id } } };
 }
 
-/** An event as every other binding has it, and its id; empty if the server gave none. */
+/** Splits an event from its id, which is empty if the server sent none. */
 export function takeEventId(event: JsonObject): readonly [event: JsonObject, id: string] {
   const [[kind, inner] = []] = Object.entries(event);
   if (kind === undefined || !isObject(inner) || !isObject(inner['metadata'])) return [event, ''];

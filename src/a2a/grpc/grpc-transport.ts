@@ -6,29 +6,32 @@ import type { A2ATransport, Received } from '../client/a2a-transport.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
 import { grpcMethods, type JsonMethod } from './codec.ts';
 import { CLIENT_03_GRPC, takeEventId } from './grpc-dialects.ts';
-import { refusalIn } from './status.ts';
+import { fromGrpcStatus } from './status.ts';
 
-export interface GrpcWireOptions {
+/** Options of `A2AGrpcTransport`. */
+export interface A2AGrpcTransportOptions {
   /** `grpc://host:port`, or `grpcs://`. */
   readonly url: string;
   readonly version: Version;
   readonly tenant?: string | undefined;
   readonly extensions: readonly string[];
-  /** Sent with every call. */
+  /** The metadata of every call. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** The gRPC binding of the client. Connects with the first call; disposing cancels what runs. */
+/**
+ * The gRPC binding of the client. Connects with the first call; disposing cancels running calls.
+ */
 export class A2AGrpcTransport implements A2ATransport {
   readonly dialect: ClientDialect;
   readonly retryMs = undefined;
   readonly #client: GrpcClient;
   readonly #methods: ReadonlyMap<Operation, JsonMethod>;
-  readonly #options: GrpcWireOptions;
+  readonly #options: A2AGrpcTransportOptions;
 
-  constructor(options: GrpcWireOptions) {
+  constructor(options: A2AGrpcTransportOptions) {
     const { url, version } = options;
     this.#options = options;
     this.dialect = version === '1.0' ? CLIENT_10 : CLIENT_03_GRPC;
@@ -42,7 +45,7 @@ export class A2AGrpcTransport implements A2ATransport {
       return await this.#client.unary(method, request, this.#with(signal));
     } catch (error) {
       signal?.throwIfAborted();
-      throw refusalIn(error, operation);
+      throw fromGrpcStatus(error, operation);
     }
   }
 
@@ -60,7 +63,7 @@ export class A2AGrpcTransport implements A2ATransport {
       }
     } catch (error) {
       signal.throwIfAborted();
-      throw refusalIn(error, operation);
+      throw fromGrpcStatus(error, operation);
     }
   }
 
@@ -83,7 +86,10 @@ export class A2AGrpcTransport implements A2ATransport {
     const { version, tenant } = this.#options;
     const method = this.#methods.get(operation);
     if (!method)
-      throw new DuolaneError('unsupported', `A2A ${version} over gRPC cannot ${operation}`);
+      throw new DuolaneError(
+        'unsupported',
+        `A2A ${version} over gRPC has no operation "${operation}"`,
+      );
     const request = this.dialect.encode(operation, params);
     return { method, request: tenant === undefined ? request : { tenant, ...request } };
   }

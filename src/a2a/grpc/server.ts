@@ -11,15 +11,15 @@ import {
 } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
 import {
-  begin,
-  streamEndReason,
+  dispatch,
   isStream,
+  streamEndReason,
   toA2AError,
-  type Begins,
-  type Begun,
-  type ServerContext,
+  type Dispatched,
   type OperationCall,
-} from '../server/begin-call.ts';
+  type ServerContext,
+  type TaskStream,
+} from '../server/dispatch-operation.ts';
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
@@ -29,25 +29,25 @@ import {
   readLastEventId,
   type HeaderFields,
 } from '../server/read-request.ts';
-import { bindingOf, type A2AServer } from '../server/a2a-server.ts';
+import { serverContextOf, type A2AServer } from '../server/a2a-server.ts';
 import { grpcMethods, SERVICES, type JsonMethod } from './codec.ts';
 import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './grpc-dialects.ts';
 import { toGrpcStatus } from './status.ts';
 
-/** The agent that a request is for, and the tenant that it is for there. */
+/** The agent that a request is for, and the tenant within that agent. */
 export interface FoundAgent {
   readonly server: A2AServer;
   readonly tenant?: string | undefined;
 }
 
-/** Finds the agent by the tenant that the caller named, which 0.3 cannot. */
+/** Finds the agent of a tenant; undefined for a caller that named none, such as any of 0.3. */
 export type FindAgent = (tenant: string | undefined) => FoundAgent;
 
 /**
- * Serves an agent over gRPC until it is disposed: the services of 1.0 and 0.3, with the operations
- * of `server.handle`, beside health and reflection. Who asks is what `authorize` gives, a string;
- * without one there is one owner, anybody. Several agents share a port by tenant: then give a
- * function that finds them.
+ * Serves an agent over gRPC until it is disposed: the services of 1.0 and 0.3 with the operations
+ * of `server.handle`, and health and reflection. `authorize` returns the owner of a call as a
+ * string; without it all callers are the same owner. To serve several agents on one port by tenant,
+ * pass a function that finds them.
  */
 export const listenA2A = (
   agent: A2AServer | FindAgent,
@@ -74,41 +74,47 @@ interface ServedMethod {
 
 const answering = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
   unary(method, async (request, context) => {
-    const { result } = await enter(served, request, context);
-    return served.dialect.encode(result as Result) as JsonObject;
+    const { outcome } = await dispatchCall(served, request, context);
+    return served.dialect.encode(outcome as Result) as JsonObject;
   });
 
 const streaming = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
   serverStream(method, async function* (request, context) {
-    const { result, agreed, binding } = await enter(served, request, context);
-    const { events, place } = result as Begins;
-    const numbered = agreed.includes(RESUME_EXTENSION);
+    const { outcome, agreed, binding } = await dispatchCall(served, request, context);
+    const { batches, slot } = outcome as TaskStream;
+    const withIds = agreed.includes(RESUME_EXTENSION);
     try {
-      for await (const { id, out, last } of events) {
-        const event = served.dialect.encodeEvent(out, last) as JsonObject;
-        yield numbered ? withEventId(event, id) : event;
-      }
+      for await (const batch of batches)
+        for (const { id, out, last } of batch) {
+          const event = served.dialect.encodeEvent(out, last) as JsonObject;
+          yield withIds ? withEventId(event, id) : event;
+        }
     } catch (error) {
-      const why = streamEndReason(error, place, binding.onError);
-      if (why === 'server left') throw new DuolaneError('interrupted', 'the server goes away');
-      if (why) throw toGrpcStatus(why);
+      const reason = streamEndReason(error, slot, binding.onError);
+      if (reason === 'drain')
+        throw new DuolaneError('interrupted', 'the server is shutting down; reconnect to resume');
+      if (reason) throw toGrpcStatus(reason);
     } finally {
-      place.release();
+      slot.release();
     }
   });
 
-/** Begins a call, and says in the header what was agreed; a refusal is thrown as its status. */
-async function enter(
+/**
+ * Dispatches a call, sets the header with the agreed extensions, and throws errors as a gRPC
+ * status.
+ */
+async function dispatchCall(
   { operation, dialect, find }: ServedMethod,
   { tenant: given, ...params }: JsonObject,
   context: CallContext,
-): Promise<Begun & { readonly binding: ServerContext }> {
+): Promise<Dispatched & { readonly binding: ServerContext }> {
   const { server, tenant } = find(textOf(given));
-  const binding = bindingOf(server);
+  const binding = serverContextOf(server);
   try {
-    const begun = await begin(readCall(operation, dialect, params, tenant, context), binding);
-    if (begun.agreed.length > 0) context.setHeader({ 'a2a-extensions': begun.agreed.join(', ') });
-    return { ...begun, binding };
+    const call = readCall(operation, dialect, params, tenant, context);
+    const { agreed, outcome } = await dispatch(call, binding);
+    if (agreed.length > 0) context.setHeader({ 'a2a-extensions': agreed.join(', ') });
+    return { agreed, outcome, binding };
   } catch (error) {
     throw toGrpcStatus(toA2AError(error, binding.onError));
   }
@@ -122,11 +128,11 @@ function readCall(
   context: CallContext,
 ): OperationCall {
   const fields: HeaderFields = { get: (name) => textOf(context.metadata[name]) ?? null };
-  const asked = parseVersion(fields.get('a2a-version'));
-  if (asked !== undefined && asked !== dialect.version)
+  const requested = parseVersion(fields.get('a2a-version'));
+  if (requested !== undefined && requested !== dialect.version)
     throw new A2AError(
       'VERSION_NOT_SUPPORTED',
-      `this service speaks A2A ${dialect.version}; that of ${asked} is another`,
+      `this gRPC service is A2A ${dialect.version}; use the service of A2A ${requested}`,
     );
   const owner = textOf(context.principal);
   return {
@@ -136,7 +142,7 @@ function readCall(
     caller: { ...(owner !== undefined && { owner }), ...(tenant !== undefined && { tenant }) },
     lastEventId: readLastEventId(fields, params),
     extensions: readExtensions(fields),
-    leaving: context,
+    disconnect: context,
   };
 }
 

@@ -1,11 +1,13 @@
-import { DuolaneError, type DuolaneErrorOptions, type ErrorCode } from '../../errors.ts';
+import { DuolaneError, WITHHELD, type DuolaneErrorOptions, type ErrorCode } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { AlreadyAnsweredError } from '../../task/match-answers.ts';
 
+/** What one reason is in our error codes, JSON-RPC and HTTP. */
 interface Meaning {
   readonly code: ErrorCode;
   readonly rpc: number;
   readonly http: number;
-  /** The canonical status that the REST binding names beside its HTTP status. */
+  /** The canonical gRPC status; the REST binding sends its name beside the HTTP status. */
   readonly status: string;
 }
 
@@ -16,10 +18,10 @@ const meaning = (code: ErrorCode, rpc: number, http: number, status: string): Me
   status,
 });
 
-const refusedHere = (code: ErrorCode, rpc: number): Meaning =>
+const failedPrecondition = (code: ErrorCode, rpc: number): Meaning =>
   meaning(code, rpc, 400, 'FAILED_PRECONDITION');
 
-/** By the names that 1.0 gives them; the last four are ours. */
+/** Why a request was refused, under the names of A2A 1.0; the last four are our own. */
 export type A2AErrorReason =
   | 'PARSE_ERROR'
   | 'INVALID_REQUEST'
@@ -40,7 +42,7 @@ export type A2AErrorReason =
   | 'ALREADY_ANSWERED'
   | 'UNAVAILABLE';
 
-/** Every way this protocol says no, in our code, JSON-RPC, HTTP and gRPC. */
+/** Every reason with its code in Duolane, JSON-RPC, HTTP and gRPC. */
 export const REASONS: Readonly<Record<A2AErrorReason, Meaning>> = {
   PARSE_ERROR: meaning('malformed', -32700, 400, 'INVALID_ARGUMENT'),
   INVALID_REQUEST: meaning('invalid', -32600, 400, 'INVALID_ARGUMENT'),
@@ -48,73 +50,80 @@ export const REASONS: Readonly<Record<A2AErrorReason, Meaning>> = {
   INVALID_PARAMS: meaning('invalid', -32602, 400, 'INVALID_ARGUMENT'),
   INTERNAL_ERROR: meaning('internal', -32603, 500, 'INTERNAL'),
   TASK_NOT_FOUND: meaning('not_found', -32001, 404, 'NOT_FOUND'),
-  TASK_NOT_CANCELABLE: refusedHere('closed', -32002),
-  PUSH_NOTIFICATION_NOT_SUPPORTED: refusedHere('unsupported', -32003),
-  UNSUPPORTED_OPERATION: refusedHere('unsupported', -32004),
+  TASK_NOT_CANCELABLE: failedPrecondition('closed', -32002),
+  PUSH_NOTIFICATION_NOT_SUPPORTED: failedPrecondition('unsupported', -32003),
+  UNSUPPORTED_OPERATION: failedPrecondition('unsupported', -32004),
   CONTENT_TYPE_NOT_SUPPORTED: meaning('unsupported', -32005, 400, 'INVALID_ARGUMENT'),
   INVALID_AGENT_RESPONSE: meaning('malformed', -32006, 500, 'INTERNAL'),
-  EXTENDED_AGENT_CARD_NOT_CONFIGURED: refusedHere('unsupported', -32007),
-  EXTENSION_SUPPORT_REQUIRED: refusedHere('unsupported', -32008),
-  VERSION_NOT_SUPPORTED: refusedHere('unsupported', -32009),
+  EXTENDED_AGENT_CARD_NOT_CONFIGURED: failedPrecondition('unsupported', -32007),
+  EXTENSION_SUPPORT_REQUIRED: failedPrecondition('unsupported', -32008),
+  VERSION_NOT_SUPPORTED: failedPrecondition('unsupported', -32009),
   CONTENT_TOO_LARGE: meaning('too_large', -32600, 413, 'INVALID_ARGUMENT'),
   TOO_MANY_STREAMS: meaning('rate_limited', -32000, 429, 'RESOURCE_EXHAUSTED'),
   ALREADY_ANSWERED: meaning('conflict', -32050, 409, 'ABORTED'),
   UNAVAILABLE: meaning('server', -32051, 503, 'UNAVAILABLE'),
 };
 
-/** How soon a caller should come back to a server whose store does not answer. */
+/** When a caller should retry if the store is unavailable and its error names no time. */
 const RETRY_AFTER_MS = 5000;
 
-export interface RefusalOptions extends DuolaneErrorOptions {
-  /** What a program should know beside the text, such as who answered first. */
+export interface A2AErrorOptions extends DuolaneErrorOptions {
+  /** Values for programs beside the text, such as the owner of the first answer. */
   readonly details?: Readonly<Record<string, string>>;
 }
 
-/** A DuolaneError that also knows what this protocol calls it. */
+/** A `DuolaneError` with the reason that A2A has for it. */
 export class A2AError extends DuolaneError {
-  override readonly name = 'Refusal';
+  override readonly name = 'A2AError';
   readonly reason: A2AErrorReason;
   readonly details: Readonly<Record<string, string>>;
 
   constructor(
     reason: A2AErrorReason,
     message: string,
-    { details = {}, ...options }: RefusalOptions = {},
+    { details = {}, ...options }: A2AErrorOptions = {},
   ) {
-    // The same answer again is refused again.
+    // `conflict` is retryable elsewhere, but the same answer would be refused again.
     const final = reason === 'ALREADY_ANSWERED' && { retryable: false };
     super(REASONS[reason].code, message, { ...options, ...final });
     this.reason = reason;
     this.details = details;
   }
 
-  /** Whatever was thrown, in this protocol's words; the text of what is our own fault stays here. */
+  /**
+   * Converts any thrown value. The text of an internal error and of an unavailable store is
+   * replaced, since it may name hosts or files; `cause` keeps the original.
+   */
   static of(error: unknown): A2AError {
     if (error instanceof A2AError) return error;
+    if (error instanceof AlreadyAnsweredError)
+      return new A2AError('ALREADY_ANSWERED', error.message, {
+        details: error.details,
+        cause: error,
+      });
     const { code, message, retryAfterMs = RETRY_AFTER_MS } = DuolaneError.from(error);
     const reason = REASON_OF[code] ?? 'INTERNAL_ERROR';
-    if (reason === 'INTERNAL_ERROR')
-      return new A2AError(reason, 'the server failed; its log has the cause', { cause: error });
+    if (reason === 'INTERNAL_ERROR') return new A2AError(reason, WITHHELD, { cause: error });
     if (reason !== 'UNAVAILABLE') return new A2AError(reason, message, { cause: error });
-    const wait = Math.ceil(retryAfterMs / 1000);
-    const text = `the server cannot answer now; try again in ${wait} s`;
+    const seconds = Math.ceil(retryAfterMs / 1000);
+    const text = `the server is unavailable; try again in ${seconds} s`;
     return new A2AError(reason, text, { cause: error, retryAfterMs });
   }
 
-  /** When to come back, in whole seconds as `Retry-After` has it. */
+  /** The time until a retry in full seconds, as the header `Retry-After` needs it. */
   get retryAfter(): string | undefined {
     const { retryAfterMs } = this;
     return retryAfterMs === undefined ? undefined : String(Math.ceil(retryAfterMs / 1000));
   }
 
-  /** The details and when to come back, as strings: the `metadata` of the error's info. */
+  /** The details and `retryAfter` as strings: the `metadata` of `info`. */
   get metadata(): Readonly<Record<string, string>> | undefined {
     const { details, retryAfter } = this;
     const all = { ...details, ...(retryAfter !== undefined && { retryAfter }) };
     return Object.keys(all).length === 0 ? undefined : all;
   }
 
-  /** What 1.0 puts beside code and message, so that programs need not read the text. */
+  /** The `google.rpc.ErrorInfo` that 1.0 sends beside code and message, for programs. */
   get info(): JsonObject {
     return {
       '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
@@ -125,8 +134,8 @@ export class A2AError extends DuolaneError {
   }
 }
 
-/** What a server told beside its reason, in the options of a refusal. */
-export function optionsIn(metadata: unknown): Pick<RefusalOptions, 'details' | 'retryAfterMs'> {
+/** Reads the metadata of a server's error as options of an `A2AError`. */
+export function errorOptions(metadata: unknown): Pick<A2AErrorOptions, 'details' | 'retryAfterMs'> {
   if (!isObject(metadata)) return {};
   const { retryAfter, ...rest } = metadata;
   const details = Object.entries(rest).filter(
@@ -147,7 +156,8 @@ const REASON_OF: Partial<Record<ErrorCode, A2AErrorReason>> = {
   unsupported: 'UNSUPPORTED_OPERATION',
   too_large: 'CONTENT_TOO_LARGE',
   conflict: 'ALREADY_ANSWERED',
-  // The store, or whatever it stands on, does not answer for now.
+  rate_limited: 'TOO_MANY_STREAMS',
+  // The store, or the network to it, is unavailable for the moment.
   server: 'UNAVAILABLE',
   network: 'UNAVAILABLE',
   timeout: 'UNAVAILABLE',

@@ -3,25 +3,28 @@ import { matchesEtag } from '../../http/etag.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
 
-/** What a person writes about an agent; the rest of the card follows from the server. */
+/** The part of an agent card that its author writes; the server adds the rest. */
 export interface AgentDescription {
   readonly name: string;
   readonly description: string;
   readonly version?: string;
   readonly skills?: readonly Skill[];
-  /** Media types that the agent takes, also as `image/*`; a part of another type is refused. */
+  /**
+   * Media types that the agent accepts, such as `image/*`. The server refuses parts of other types.
+   */
   readonly inputModes?: readonly string[];
   readonly outputModes?: readonly string[];
   readonly provider?: { readonly organization: string; readonly url: string };
   readonly documentationUrl?: string;
   readonly iconUrl?: string;
   readonly extensions?: readonly Extension[];
-  /** In the spelling of 1.0; what 0.3 calls `security` is made from it. */
+  /** In the form of 1.0; `security` of 0.3 is derived from it. */
   readonly securitySchemes?: Readonly<Record<string, SecurityScheme>>;
-  /** What a caller's token must grant, by the name of the scheme. */
+  /** The scopes that a caller's token must have, by the name of the scheme. */
   readonly securityScopes?: Readonly<Record<string, readonly string[]>>;
 }
 
+/** A skill that the card lists. */
 export interface Skill {
   readonly id: string;
   readonly name: string;
@@ -30,14 +33,16 @@ export interface Skill {
   readonly examples?: readonly string[];
 }
 
+/** An extension of the protocol that the agent supports. */
 export interface Extension {
   readonly uri: string;
   readonly description?: string;
-  /** Callers that do not name it in `A2A-Extensions` are refused. */
+  /** The server refuses callers that do not name it in `A2A-Extensions`. */
   readonly required?: boolean;
   readonly params?: JsonObject;
 }
 
+/** A way to authenticate, in the form of A2A 1.0. */
 export type SecurityScheme =
   | { readonly httpAuthSecurityScheme: { readonly scheme: string; readonly bearerFormat?: string } }
   | { readonly apiKeySecurityScheme: { readonly location: 'header'; readonly name: string } }
@@ -45,34 +50,47 @@ export type SecurityScheme =
   | { readonly oauth2SecurityScheme: { readonly flows: JsonObject } }
   | { readonly mtlsSecurityScheme: JsonObject };
 
-/** Where the card is, behind the agent's address; the second as A2A 0.2 has it, which some clients still ask. */
+/**
+ * The paths of the card under the agent's URL. The second is that of A2A 0.2; some clients still
+ * use it.
+ */
 export const CARD_PATHS: readonly string[] = [
   '/.well-known/agent-card.json',
   '/.well-known/agent.json',
 ];
 
-/** Named by our cards: every event has an id, `Last-Event-ID` resumes behind it, a message sent twice is one. */
+/**
+ * The URI of our extension, which our cards name: every event has an id, `Last-Event-ID` resumes
+ * after it, and a message that is sent twice is one turn.
+ */
 export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';
 
+/** The media types of a card whose author names none. */
 export const DEFAULT_MODES: readonly string[] = ['text/plain', 'text/markdown', 'application/json'];
 
-/** Where gRPC is served: a target as gRPC clients take it, `host:port`. */
+/** The address of the gRPC binding: `host:port`, as gRPC clients expect it. */
 export interface GrpcInterface {
   readonly url: string;
-  /** What callers must name, where several agents share the address; 0.3 cannot, so it is not offered. */
+  /**
+   * The tenant that callers must name if several agents share the address. A2A 0.3 has no tenants,
+   * so the card then offers gRPC for 1.0 only.
+   */
   readonly tenant?: string;
 }
 
+/** What the server adds to a card. */
 export interface CardOptions {
   readonly url: string;
   readonly grpc?: GrpcInterface | undefined;
   readonly pushNotifications: boolean;
   readonly extendedCard: boolean;
-  /** `1.0`: only its members. `hybrid`: those of 0.3 beside them, which every client can read. */
+  /**
+   * `1.0`, `0.3`: only the members of that version. `hybrid`: both, which every client can read.
+   */
   readonly shape: Version | 'hybrid';
 }
 
-/** The card of an agent as a server offers it: both versions, on JSON-RPC and REST at one URL, and on gRPC. */
+/** Creates the card of an agent that is served in both versions over JSON-RPC, REST and gRPC. */
 export function agentCard(description: AgentDescription, options: CardOptions): JsonObject {
   const { url, shape, grpc } = options;
   const { name, description: text, version = '1.0.0', skills = [] } = description;
@@ -123,7 +141,7 @@ export function agentCard(description: AgentDescription, options: CardOptions): 
 const resumeExtension: Extension = {
   uri: RESUME_EXTENSION,
   description:
-    'Every event of a stream has an SSE id; subscribing with Last-Event-ID gives exactly what was missed, also after the end of the task or a restart. A message that is sent twice is one turn.',
+    'Every event of a stream has an SSE id. Subscribing with Last-Event-ID returns exactly the missed events, also after the end of the task or a restart. A message that is sent twice is one turn.',
 };
 
 const interfaces = (url: string, grpc: GrpcInterface | undefined): readonly JsonObject[] =>
@@ -138,14 +156,16 @@ const interfaces = (url: string, grpc: GrpcInterface | undefined): readonly Json
       : []),
   ]);
 
-/** 0.3 says the kind of a scheme in `type`, 1.0 by the name of its member; a hybrid says both. */
+/**
+ * Security schemes for 0.3, which has a member `type`; in a hybrid card beside the member of 1.0.
+ */
 function bothSchemes(
   schemes: Readonly<Record<string, SecurityScheme>>,
   shape: 'hybrid' | '0.3',
 ): JsonObject {
   const entries = Object.entries(schemes).map(([name, scheme]) => {
-    const old = scheme03(scheme);
-    return [name, shape === 'hybrid' ? { ...scheme, ...old } : old];
+    const encoded = scheme03(scheme);
+    return [name, shape === 'hybrid' ? { ...scheme, ...encoded } : encoded];
   });
   return Object.fromEntries(entries) as JsonObject;
 }
@@ -161,7 +181,7 @@ function scheme03(scheme: SecurityScheme): JsonObject {
   return { type: 'openIdConnect', ...scheme.openIdConnectSecurityScheme };
 }
 
-/** The card's response, with what caches need; 304 when the caller has it already. */
+/** The HTTP response with a card and its cache headers; 304 if the caller's copy is current. */
 export function cardResponse(card: JsonObject, request: Request, since: Date): Response {
   const body = JSON.stringify(card);
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;

@@ -2,23 +2,29 @@ import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
-/** What a card is signed with. The kind of key decides the algorithm: EC P-256, Ed25519 or RSA. */
+/** The key that signs a card. Its type decides the algorithm: EC P-256, Ed25519 or RSA. */
 export interface CardKey {
   /** A private key, as an object or PEM. */
   readonly key: KeyObject | string;
   readonly kid: string;
-  /** Where the public key can be fetched. */
+  /** The URL of a JSON Web Key Set with the public key. */
   readonly jku?: string;
 }
 
 type Algorithm = 'ES256' | 'EdDSA' | 'RS256';
 
-/** The signature (JWS, RFC 7515) of the 1.0 form of a card: over its canonical JSON (RFC 8785), without defaults. */
+/**
+ * Signs the 1.0 form of a card: a JWS (RFC 7515) over its canonical JSON (RFC 8785) without
+ * defaults.
+ */
 export function cardSignature(card: JsonObject, { key, kid, jku }: CardKey): JsonObject {
   const secret = typeof key === 'string' ? createPrivateKey(key) : key;
   const alg = algorithmOf(secret);
   if (alg === undefined)
-    throw new DuolaneError('unsupported', 'a card is signed with an EC P-256, Ed25519 or RSA key');
+    throw new DuolaneError(
+      'unsupported',
+      'cannot sign the card: expected an EC P-256, Ed25519 or RSA key',
+    );
   const head = encode(JSON.stringify({ alg, kid, typ: 'JOSE', ...(jku !== undefined && { jku }) }));
   const bytes = Buffer.from(`${head}.${encode(canonicalCard(card))}`);
   const signature = sign(digestOf(alg), bytes, { key: secret, dsaEncoding: 'ieee-p1363' });
@@ -26,8 +32,9 @@ export function cardSignature(card: JsonObject, { key, kid, jku }: CardKey): Jso
 }
 
 /**
- * Resolves with the key id of the first signature that holds. `keyOf` finds the public key for an id
- * and must give none that is expired or revoked. Throws `unauthorized` when no signature holds.
+ * Verifies the signatures of a card and resolves with the key id of the first valid one. `keyOf`
+ * returns the public key for a key id, and undefined for an expired or revoked key. Throws
+ * `unauthorized` if no signature is valid.
  */
 export async function verifyCard(
   card: JsonObject,
@@ -42,19 +49,21 @@ export async function verifyCard(
     const { protected: head, signature } = isObject(each) ? each : {};
     const { alg, kid, jku, crit } = readHead(head);
     if (typeof kid !== 'string' || typeof signature !== 'string') continue;
-    // It says that something must be understood which nobody here does (RFC 7515, 4.1.11).
+    // `crit` lists header members that a verifier must understand, and this one understands none
+    // (RFC 7515, 4.1.11).
     if (crit !== undefined) continue;
     const found = await keyOf(kid, typeof jku === 'string' ? jku : undefined);
     if (found === undefined) continue;
     const key = typeof found === 'string' ? createPublicKey(found) : found;
-    // The key says which algorithm counts; a header that says otherwise is a forgery.
+    // The type of the key decides the algorithm. To trust the header instead would allow a forged
+    // signature with a weaker algorithm.
     const own = algorithmOf(key);
     if (own === undefined || own !== alg) continue;
     const bytes = Buffer.from(`${String(head)}.${payload}`);
     const given = Buffer.from(signature, 'base64url');
     if (verify(digestOf(own), bytes, { key, dsaEncoding: 'ieee-p1363' }, given)) return kid;
   }
-  throw new DuolaneError('unauthorized', 'no signature of the agent card holds; do not trust it');
+  throw new DuolaneError('unauthorized', 'the agent card has no valid signature; do not trust it');
 }
 
 function algorithmOf(key: KeyObject): Algorithm | undefined {
@@ -79,12 +88,15 @@ function readHead(head: unknown): JsonObject {
     const value: unknown = JSON.parse(Buffer.from(String(head), 'base64url').toString('utf8'));
     return isObject(value) ? value : {};
   } catch {
-    // A header that cannot be decoded matches no key, and the signature is refused.
+    // A header that cannot be decoded has no key id, so the signature is skipped.
     return {};
   }
 }
 
-/** The members of a 1.0 card. What else a hybrid has, a reader of 1.0 never sees, so nobody signs it. */
+/**
+ * The members of a 1.0 card. A client of 1.0 ignores the others of a hybrid, so they are not
+ * signed.
+ */
 const MEMBERS = [
   'name',
   'description',
@@ -102,8 +114,11 @@ const MEMBERS = [
 ];
 const SCHEMES = /SecurityScheme$/;
 
-/** Stay in the canonical form even when empty or false: required members, and those that tell unset from default. */
-const STAY = new Set(
+/**
+ * Members that the canonical form keeps even if they are empty or false: the required ones, and
+ * those for which protobuf distinguishes "not set" from the default.
+ */
+const KEPT_DEFAULTS = new Set(
   `name description version supportedInterfaces defaultInputModes defaultOutputModes skills
    capabilities id tags url protocolBinding protocolVersion organization uri streaming
    pushNotifications extendedAgentCard documentationUrl iconUrl schemes location scheme`.split(
@@ -132,10 +147,10 @@ function withoutDefaults(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutDefaults);
   if (!isObject(value)) return value;
   const kept = Object.entries(value).flatMap(([name, member]) => {
-    // Free JSON of an extension: there an empty value means what it says.
+    // `params` is free JSON of an extension, where an empty value is not a default.
     if (name === 'params') return [[name, member]];
     const inner = withoutDefaults(member);
-    return isDefault(inner) && !STAY.has(name) ? [] : [[name, inner]];
+    return isDefault(inner) && !KEPT_DEFAULTS.has(name) ? [] : [[name, inner]];
   });
   return Object.fromEntries(kept);
 }
@@ -148,7 +163,10 @@ const isDefault = (value: unknown): boolean =>
   value === 0 ||
   (Array.isArray(value) && value.length === 0);
 
-/** RFC 8785: members sorted by UTF-16 code units, no white space, numbers and strings as ECMAScript writes them. */
+/**
+ * JSON as in RFC 8785: members sorted by UTF-16 code units, no white space, numbers and strings as
+ * ECMAScript writes them.
+ */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (!isObject(value)) return JSON.stringify(value ?? null);

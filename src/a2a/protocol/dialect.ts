@@ -1,9 +1,10 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import type { A2AMessage, A2ATask, PushConfig, A2AStreamEvent, A2ATaskPage } from './model.ts';
 
+/** A version of the A2A protocol. */
 export type Version = '0.3' | '1.0';
 
-/** What can be asked of an agent, whatever the binding calls it. */
+/** An operation of A2A, under one name for all bindings and versions. */
 export type Operation =
   | 'send'
   | 'stream'
@@ -17,7 +18,7 @@ export type Operation =
   | 'deletePush'
   | 'extendedCard';
 
-/** What an operation that is no stream answers. */
+/** The result of an operation that does not stream. */
 export type Result =
   | {
       readonly kind: 'sent';
@@ -31,18 +32,19 @@ export type Result =
   | { readonly kind: 'nothing' };
 
 /**
- * How a version spells things on the wire. Inside there is only 1.0: a dialect translates what comes
- * in to it and what goes out from it, and what is missing or wrong is found by the same checks.
+ * The server's codec for one version and binding. Inside the server there is only 1.0: `decode`
+ * translates parameters to it, so that one set of checks validates them, and `encode` and
+ * `encodeEvent` translate results from it.
  */
 export interface Dialect {
   readonly version: Version;
   decode(operation: Operation, params: JsonObject): JsonObject;
   encode(result: Result): unknown;
-  /** `last`: the stream closes behind this event. */
+  /** `last`: the stream closes after this event. */
   encodeEvent(event: A2AStreamEvent, last: boolean): unknown;
 }
 
-/** A2A 1.0 as it is, in JSON-RPC and REST alike. */
+/** A2A 1.0, the same in JSON-RPC and REST. */
 export const DIALECT_10: Dialect = {
   version: '1.0',
   decode: (_operation, params) => camelCase(params),
@@ -67,10 +69,13 @@ export const DIALECT_10: Dialect = {
   encodeEvent: (event) => event,
 };
 
-/** Free JSON of the caller: its names are nobody's business. */
+/** Members with free JSON of the caller: their contents are never renamed. */
 const FREE = new Set(['metadata', 'data', 'params']);
 
-/** The JSON form of protobuf has two spellings for a name, and a reader takes both. The object itself, if it has one. */
+/**
+ * Renames members from snake_case to camelCase. The JSON form of protobuf allows both, and a parser
+ * must accept both. Returns the object itself if there is nothing to rename.
+ */
 export function camelCase(object: JsonObject): JsonObject {
   return hasUnderscore(object) ? renamed(object) : object;
 }
@@ -94,14 +99,14 @@ function renamed(object: JsonObject): JsonObject {
   return Object.fromEntries(members) as JsonObject;
 }
 
-/** Whether a caller writes the names of protobuf, as some do who read no others. */
+/** Whether an object has snake_case names. Some callers that write them cannot read camelCase. */
 export const isSnakeCase = (object: JsonObject): boolean =>
   Object.entries(object).some(
     ([name, member]) =>
       /[a-z]_[a-z]/.test(name) || (!FREE.has(name) && isObject(member) && isSnakeCase(member)),
   );
 
-/** The same dialect, with the names of protobuf in what answers a message. */
+/** The same dialect, with snake_case names in responses and events of a message. */
 export const inSnakeCase = (dialect: Dialect): Dialect => ({
   ...dialect,
   encode: (result) =>

@@ -1,6 +1,9 @@
 import type { Operation, Version } from './dialect.ts';
 
-/** What each version calls an operation; the two sets of names do not meet. */
+/**
+ * The JSON-RPC method of each operation. No name is in both versions, so a name decides the
+ * version.
+ */
 export const METHOD_NAMES: Readonly<Record<Version, Readonly<Partial<Record<Operation, string>>>>> =
   {
     '1.0': {

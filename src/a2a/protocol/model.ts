@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../json.ts';
 
 /**
- * A2A 1.0 in its JSON spelling: the one model that the server, the client and both codecs share.
- * What 0.3 says differently is said in `codec-0.3.ts` and nowhere else.
+ * The state of a task. This file is A2A 1.0 in its JSON form: the one model that server, client and
+ * all dialects share. `a2a/v0.3` translates it for A2A 0.3.
  */
 export type A2AState =
   | 'TASK_STATE_SUBMITTED'
@@ -14,7 +14,7 @@ export type A2AState =
   | 'TASK_STATE_CANCELED'
   | 'TASK_STATE_REJECTED';
 
-/** Exactly one of `text`, `data`, `url`, `raw` (base64). */
+/** Content of a message or artifact: exactly one of `text`, `data`, `url`, `raw` (base64). */
 export interface A2APart {
   readonly text?: string;
   readonly data?: unknown;
@@ -25,6 +25,7 @@ export interface A2APart {
   readonly metadata?: JsonObject;
 }
 
+/** A message of the user or the agent. */
 export interface A2AMessage {
   readonly messageId: string;
   readonly contextId?: string;
@@ -34,12 +35,14 @@ export interface A2AMessage {
   readonly metadata?: JsonObject;
 }
 
+/** The state of a task, with an optional message for a person. */
 export interface A2AStatus {
   readonly state: A2AState;
   readonly message?: A2AMessage;
   readonly timestamp: string;
 }
 
+/** A result of a task: a file, data, or the text of a run. */
 export interface A2AArtifact {
   readonly artifactId: string;
   readonly name?: string;
@@ -47,6 +50,7 @@ export interface A2AArtifact {
   readonly metadata?: JsonObject;
 }
 
+/** A task as a client sees it. */
 export interface A2ATask {
   readonly id: string;
   readonly contextId: string;
@@ -56,6 +60,7 @@ export interface A2ATask {
   readonly metadata?: JsonObject;
 }
 
+/** The event of a status change or a progress message. */
 export interface StatusUpdate {
   readonly taskId: string;
   readonly contextId: string;
@@ -63,6 +68,7 @@ export interface StatusUpdate {
   readonly metadata?: JsonObject;
 }
 
+/** The event of a new, replaced or (`append`) extended artifact. */
 export interface ArtifactUpdate {
   readonly taskId: string;
   readonly contextId: string;
@@ -72,14 +78,14 @@ export interface ArtifactUpdate {
   readonly metadata?: JsonObject;
 }
 
-/** One event of a stream: the member's name says what it is. */
+/** One event of a stream; the name of its only member is its kind. */
 export type A2AStreamEvent =
   | { readonly task: A2ATask }
   | { readonly message: A2AMessage }
   | { readonly statusUpdate: StatusUpdate }
   | { readonly artifactUpdate: ArtifactUpdate };
 
-/** After these nothing follows; the stream closes. */
+/** The final states: no event follows, and the stream closes. */
 export const TERMINAL: ReadonlySet<A2AState> = new Set([
   'TASK_STATE_COMPLETED',
   'TASK_STATE_FAILED',
@@ -87,43 +93,44 @@ export const TERMINAL: ReadonlySet<A2AState> = new Set([
   'TASK_STATE_REJECTED',
 ]);
 
-/** These close the stream too, but the task goes on with the next message. */
+/** The states of a task that waits for a person; it continues with the next message. */
 export const INTERRUPTED: ReadonlySet<A2AState> = new Set([
   'TASK_STATE_INPUT_REQUIRED',
   'TASK_STATE_AUTH_REQUIRED',
 ]);
 
-/** Where to tell a caller about a task's progress, in the flat spelling of 1.0. */
+/** A push receiver: a webhook that gets the events of a task. In the flat form of 1.0. */
 export interface PushConfig {
   readonly id: string;
   readonly taskId: string;
   readonly tenant?: string;
   readonly url: string;
-  /** Sent back as `X-A2A-Notification-Token`, so that the receiver knows whom it hears. */
+  /** Sent as `X-A2A-Notification-Token`, so that the receiver can authenticate the sender. */
   readonly token?: string;
   readonly authentication?: { readonly scheme: string; readonly credentials?: string };
 }
 
-/** A push config before its server has it: without an id it is given one. */
+/** A push config to create; the server generates an id if none is given. */
 export type PushTarget = Omit<PushConfig, 'id' | 'taskId' | 'tenant'> & { readonly id?: string };
 
-/** Which tasks to list; all of the caller's by default. */
+/** A filter for a list of tasks; by default all tasks of the caller. */
 export interface A2ATaskQuery {
   readonly contextId?: string;
   readonly status?: A2AState;
   /** From 1 to 100; 50 by default. */
   readonly pageSize?: number;
-  /** `nextPageToken` of the page before. */
+  /** `nextPageToken` of the previous list page. */
   readonly pageToken?: string;
   readonly historyLength?: number;
-  /** Changed at this time (ISO 8601) or later. */
+  /** Only tasks that changed at this time (ISO 8601) or later. */
   readonly statusTimestampAfter?: string;
   readonly includeArtifacts?: boolean;
 }
 
+/** One list page of tasks. */
 export interface A2ATaskPage {
   readonly tasks: readonly A2ATask[];
-  /** Empty on the last page. */
+  /** Empty on the last list page. */
   readonly nextPageToken: string;
   readonly pageSize: number;
   readonly totalSize: number;

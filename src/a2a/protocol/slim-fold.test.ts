@@ -87,9 +87,9 @@ const OPTIONS: readonly TextOptions[] = [
   { pattern: 'status' },
 ];
 
-describe('a stream that forgets what its client has', () => {
+describe('a stream that drops what its client has', () => {
   for (const [name, events] of Object.entries(LOGS))
-    test(`says the same as one that remembers all: ${name}`, () => {
+    test(`sends the same as one that keeps all: ${name}`, () => {
       const entries = logOf(events);
       for (const options of OPTIONS) {
         const [whole, slim] = [a2aEncoder(options), a2aEncoder(options)];
@@ -102,7 +102,7 @@ describe('a stream that forgets what its client has', () => {
       }
     });
 
-  test('holds no more than the beginning of a text, and no artifact', () => {
+  test('keeps only the beginning of a text, and no artifact', () => {
     const encoder = a2aEncoder();
     const open = [start, say(LONG), { type: 'artifact', artifactId: 'a', parts: [{ text: LONG }] }];
     for (const entry of logOf(open as TaskEvent[])) {

@@ -3,20 +3,20 @@ import type { Answer } from '../../ask.ts';
 import type { Artifact, Entry, Part, Snapshot, Turn } from '../../event/types.ts';
 
 /**
- * A task as a stream has to know it, once the client has the rest: its state, its turns by their ids, and of the text
- * of its run only the beginning. A thousand streams that replay would otherwise each hold a copy of all that their
- * tasks have said and made.
+ * Folds the entries of a task for a stream. After `forget` it keeps only what later events need:
+ * the state, the ids of the turns, and the beginning of the run's text. Without it, a thousand
+ * streams that replay would each hold a copy of all texts and artifacts of their tasks.
  */
 export class SlimFold {
   snapshot: Snapshot | undefined;
   readonly #keepChars: number;
   #slim = false;
   #restored = false;
-  /** How long the text of the run is, and was at its last step. */
+  /** The length of the run's text, now and at its last step; also of text that was not kept. */
   #length = 0;
   #step = 0;
 
-  /** Of the text, so much is kept at least. */
+  /** `keepChars`: how many characters of the run's text are always kept. */
   constructor(keepChars: number) {
     this.#keepChars = keepChars;
   }
@@ -28,14 +28,14 @@ export class SlimFold {
     return now;
   }
 
-  /** The text of the run, which ends with `last`; of what came before that, no more than is kept. */
+  /** The text of the run, which ends with `last`. Of the text before `last` only the kept part. */
   textUpTo(last: string): string {
     const { text = '' } = this.snapshot ?? {};
     const before = this.#length - last.length;
     return text.length === this.#length || before < 0 ? text : text.slice(0, before) + last;
   }
 
-  /** From now on only the beginning is kept. */
+  /** Drops everything that later events do not need, now and for each further entry. */
   forget(): void {
     if (this.#slim || this.#restored) return;
     this.#slim = true;
@@ -54,7 +54,11 @@ export class SlimFold {
     };
   }
 
-  /** Whether this entry shows text that was not kept; then `restore` comes before `advance`. */
+  /**
+   * Whether encoding this entry needs text that was dropped; call `restore` before `advance` if so.
+   * Two entries need it: a retry that keeps the text of earlier steps, and a failed run without an
+   * error, whose text is the message of the failure.
+   */
   lacks(entry: Entry): boolean {
     if (!this.#slim) return false;
     switch (entry.type) {
@@ -75,11 +79,11 @@ export class SlimFold {
     }
   }
 
-  /** The whole task up to here, which is kept from now on. */
-  restore(whole: Snapshot): void {
+  /** Continues with the complete task up to here, and keeps everything from now on. */
+  restore(complete: Snapshot): void {
     this.#slim = false;
     this.#restored = true;
-    this.snapshot = whole;
+    this.snapshot = complete;
   }
 
   #room(): number {
@@ -93,7 +97,7 @@ export class SlimFold {
         this.#length += entry.delta.length;
         break;
       case 'run.started':
-        // It goes on with the text that there is, or begins anew.
+        // A resumed run keeps its text; a new one begins with none.
         if (now.text === '') this.#length = 0;
         this.#step = this.#length;
         break;
@@ -109,7 +113,7 @@ export class SlimFold {
   }
 }
 
-/** What is left of an entry when nothing long of it is kept. */
+/** The entry without its long members; of a text delta, at most `room` characters. */
 function slimEntry(entry: Entry, room: number): Entry {
   switch (entry.type) {
     case 'text.delta':
@@ -127,15 +131,15 @@ function slimEntry(entry: Entry, room: number): Entry {
   }
 }
 
-const NO_WORDS: readonly Part[] = [{ text: '' }];
+const EMPTY_PARTS: readonly Part[] = [{ text: '' }];
 
-// That it has parts is what makes it a turn to serve.
+// An empty part stays in place of the parts: a turn with parts starts a run, one without does not.
 const slimTurn = ({ agent, task, context, messageId, parts, answers }: Turn): Turn => ({
   agent,
   task,
   context,
   messageId,
-  parts: parts.length > 0 ? NO_WORDS : [],
+  parts: parts.length > 0 ? EMPTY_PARTS : [],
   ...(answers && { answers: answers.map(slimAnswer) }),
 });
 
@@ -143,6 +147,8 @@ const slimAnswer = ({ id, action }: Answer): Answer => ({ id, action });
 
 const slimArtifact = ({ artifactId }: Artifact): Artifact => ({ artifactId, parts: [] });
 
-/** A copy: a piece of a string would keep all of it in memory. */
+/**
+ * The beginning of a text as a copy: V8 slices share memory, so a slice would keep all of it alive.
+ */
 const beginning = (text: string, chars: number): string =>
   text.length <= chars ? text : (JSON.parse(JSON.stringify(text.slice(0, chars))) as string);

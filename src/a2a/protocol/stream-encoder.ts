@@ -1,5 +1,6 @@
 import { textUpdates, throttle, type TextUpdate } from '../../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
+import { nameId } from '../../task/name-id.ts';
 import { SlimFold } from './slim-fold.ts';
 import type { A2APart, A2ATask, A2AStreamEvent } from './model.ts';
 import {
@@ -7,7 +8,6 @@ import {
   encodeArtifact,
   encodeStatus,
   encodeTask,
-  nameId,
   responseArtifact,
   responseId,
   STATUS_TEXT_CHARS,
@@ -15,45 +15,62 @@ import {
   type EncodeTaskOptions,
 } from './task-encoder.ts';
 
-/** Of the text of a run, what a stream keeps after the client has it: most retries need no more. */
+/**
+ * How many characters of a run's text a stream keeps after the client has received it. Most retries
+ * discard less than this; for a longer one the stream reads the task again (`lacks`, `restore`).
+ */
 const KEPT_CHARS = 1024;
 
-/** How the text of a run is shown. */
+/** How A2A clients see the text of a run. */
 export interface TextOptions {
   /**
-   * By default it grows as an artifact whose last chunk is marked, and the last status does not
-   * repeat it: clients that show both would show it twice. `artifact`: the same, and the last status
-   * has the whole text too. `status`: one working message that is updated in place and always has
-   * all of it, then the whole as an artifact and in the last status.
+   * By default the text is an artifact that grows by appending, with `lastChunk` on its last chunk.
+   * The last status does not repeat it, since clients that show both would show it twice.
+   * `artifact`: the same, and the last status carries the complete text too. `status`: one working
+   * message is updated in place and always carries the complete text; at the end the text is also
+   * sent as an artifact and in the last status.
    */
   readonly pattern?: 'artifact' | 'status';
-  /** What that artifact is called. */
+  /** The name of that artifact; `response` by default. */
   readonly artifact?: string;
-  /** An update goes out when the length passes a multiple of this; without it an artifact grows as the log does. */
+  /**
+   * Sends an update when the text length passes a multiple of this. Without it an artifact gets one
+   * update per text entry of the log.
+   */
   readonly chars?: number;
-  /** In `status`, `head120` shows the beginning only until the text is whole. */
+  /** With `status`: `head120` shows only the beginning until the text is complete. */
   readonly preview?: 'whole' | 'head120';
 }
 
+/** Encodes the entries of one task, in order from entry 1, as A2A stream events. */
 export interface A2AEncoder {
   readonly encode: Encoder<A2AStreamEvent>;
-  /** The fold of what was fed so far; undefined before the first entry. */
+  /** The fold of the entries encoded so far; undefined before the first one. */
   readonly snapshot: Snapshot | undefined;
-  /** The task as it stands: what a client has that folded every event so far. */
+  /** The current task: what a client has after it folded every event so far. */
   task(view?: EncodeTaskOptions): A2ATask;
-  /** The client has the task now, so what was said and made up to here and later need not be kept. */
+  /**
+   * Drops texts, arguments and artifacts from memory, now and for later entries. Call it once the
+   * client has received the task; `task()` is incomplete from then on.
+   */
   forget(): void;
-  /** Whether this entry shows some of it all the same; then `restore` gives the task up to there first. */
+  /** Whether encoding this entry needs text that `forget` dropped. Call `restore` first if so. */
   lacks(entry: Entry): boolean;
-  restore(whole: Snapshot): void;
+  /** Gives back the complete task, folded up to the entry before the next one. */
+  restore(complete: Snapshot): void;
 }
 
 /**
- * A task's log as A2A stream events: the task as `submitted`, then progress and artifacts in the
- * order of the log, then one status that ends the stream. The text of a run is one artifact named
- * `response` that grows by appending, so bytes are linear; after a retry that voids text the next
- * piece replaces it; `TextOptions` has the other ways. What sub-agents say, reasoning and frames are
- * not shown.
+ * Creates an encoder from a task's log to A2A stream events: the task as `submitted`, then progress
+ * and artifacts in the order of the log, then one status that ends the stream. The text of a run is
+ * one artifact named `response` that grows by appending, so the bytes sent are linear in its
+ * length; after a retry that discards text, the next update replaces the artifact. `TextOptions`
+ * has the other forms. Text of sub-agents, reasoning and frames are not encoded.
+ *
+ * @example
+ * const encoder = a2aEncoder();
+ * for await (const entry of log.read(task, 0))
+ *   for (const event of encoder.encode(entry)) console.log(event);
  */
 export const a2aEncoder = (options: TextOptions = {}): A2AEncoder => new LogEncoder(options);
 
@@ -62,17 +79,20 @@ class LogEncoder implements A2AEncoder {
   readonly #fold: SlimFold;
   readonly #text: TextOptions;
   readonly #inStatus: boolean;
-  /** The id of this run's text. */
+  /** The artifact id of this run's text. */
   #response = '';
-  /** The client has some of it. */
+  /** Whether the client has received some of that text. */
   #opened = false;
-  /** And some of that is void. */
+  /**
+   * Whether a retry discarded text that the client has, so that the next update must replace it.
+   */
   #stale = false;
 
   constructor(options: TextOptions) {
     const { pattern, chars } = options;
     this.#text = options;
-    // The last status repeats a text up to that length, and a longer one not at all.
+    // With a pattern the last status repeats the text, unless it is longer than STATUS_TEXT_CHARS:
+    // one more character is enough to know that it is longer.
     this.#fold = new SlimFold(pattern === undefined ? KEPT_CHARS : STATUS_TEXT_CHARS + 1);
     this.#inStatus = pattern === 'status';
     const all = (entry: Entry): readonly A2AStreamEvent[] => this.#eventsOf(entry);
@@ -92,7 +112,7 @@ class LogEncoder implements A2AEncoder {
   }
 
   forget(): void {
-    // There every update has the whole text.
+    // With the `status` pattern every update carries the complete text.
     if (!this.#inStatus) this.#fold.forget();
   }
 
@@ -100,8 +120,8 @@ class LogEncoder implements A2AEncoder {
     return this.#fold.lacks(entry);
   }
 
-  restore(whole: Snapshot): void {
-    this.#fold.restore(whole);
+  restore(complete: Snapshot): void {
+    this.#fold.restore(complete);
   }
 
   task(view?: EncodeTaskOptions): A2ATask {
@@ -127,20 +147,22 @@ class LogEncoder implements A2AEncoder {
         return [status(now)];
       case 'retry':
         if (!entry.path?.length) this.#stale ||= this.#opened && entry.discard;
-        return [says(now, `The model did not answer (${entry.error.code}); trying again.`)];
+        return [
+          progressStatus(now, `The model did not answer (${entry.error.code}); trying again.`),
+        ];
       case 'text.delta':
         return entry.path?.length || this.#inStatus ? [] : [this.#textUpdate(now, entry.delta)];
       case 'status':
-        return [says(now, entry.message, entry.data)];
+        return [progressStatus(now, entry.message, entry.data)];
       case 'tool.called': {
         const { callId, name } = entry;
-        return [says(now, `Calling ${name}`, { tool: { callId, name } })];
+        return [progressStatus(now, `Calling ${name}`, { tool: { callId, name } })];
       }
       case 'tool.progress':
-        return entry.message === undefined ? [] : [says(now, entry.message)];
+        return entry.message === undefined ? [] : [progressStatus(now, entry.message)];
       case 'tool.failed': {
         const { callId, name } = entry;
-        return [says(now, `${name} failed`, { tool: { callId, name, failed: true } })];
+        return [progressStatus(now, `${name} failed`, { tool: { callId, name, failed: true } })];
       }
       case 'artifact':
         return [
@@ -176,7 +198,8 @@ class LogEncoder implements A2AEncoder {
   }
 
   #textUpdate(now: Snapshot, delta: string, lastChunk = false): A2AStreamEvent {
-    // As status, no delta was an artifact: what is owed is all of it, also after a wait.
+    // With the `status` pattern no delta was sent as an artifact, so the artifact carries the
+    // complete text, also when the run had been suspended in between.
     const append = this.#opened && !this.#stale && !this.#inStatus;
     this.#opened = true;
     this.#stale = false;
@@ -196,15 +219,17 @@ class LogEncoder implements A2AEncoder {
     };
   }
 
-  /** What is still owed of the text when a run ends. */
+  /**
+   * The last artifact update of a run: discarded text, the end mark, or text sent as status only.
+   */
   #closing(now: Snapshot, waits: boolean): readonly A2AStreamEvent[] {
-    // ADK shows a text that grew as the answer only behind its last chunk.
+    // ADK shows an appended text as the final response only after a chunk with `lastChunk`.
     const marked = !waits && now.text !== '';
     const unsent = this.#inStatus && now.text !== '';
     return this.#stale || marked || unsent ? [this.#textUpdate(now, '', marked)] : [];
   }
 
-  /** The text in the one message that has it, then everything else. */
+  /** An encoder for the `status` pattern: updates of the text message, then every other event. */
   #inPlace(options: TextOptions): Encoder<A2AStreamEvent> {
     const updates = textUpdates(options);
     return (entry) => [
@@ -213,14 +238,14 @@ class LogEncoder implements A2AEncoder {
     ];
   }
 
-  #update({ text: words, done }: TextUpdate): readonly A2AStreamEvent[] {
+  #update({ text, done }: TextUpdate): readonly A2AStreamEvent[] {
     const now = this.snapshot as Snapshot;
-    if (done && (now.state !== 'completed' || words === '')) return [];
+    if (done && (now.state !== 'completed' || text === '')) return [];
     const { current, updatedAt } = now;
     const messageId = nameId(`text/${now.task}/${current?.messageId ?? ''}`);
     const at = timestamp(updatedAt);
     const message = {
-      ...agentMessage(now, messageId, [{ text: words }]),
+      ...agentMessage(now, messageId, [{ text }]),
       ...(done && { metadata: { timestamp: at } }),
     };
     const working = { state: 'TASK_STATE_WORKING', message, timestamp: at } as const;
@@ -236,5 +261,5 @@ const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): 
   },
 });
 
-const says = (now: Snapshot, message: string, data?: unknown): A2AStreamEvent =>
+const progressStatus = (now: Snapshot, message: string, data?: unknown): A2AStreamEvent =>
   status(now, undefined, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);

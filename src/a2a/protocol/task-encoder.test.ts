@@ -3,7 +3,7 @@ import { advance } from '../../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../../event/types.ts';
 import { encodeTask } from './task-encoder.ts';
 
-test('the history of a long conversation has its first message, then the newest with what was answered', () => {
+test('the history of a long conversation has its first message, then the newest ones with their answers', () => {
   let snapshot: Snapshot | undefined;
   let seq = 0;
   for (let id = 0; id < 250; id++) {

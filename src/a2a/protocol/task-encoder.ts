@@ -1,7 +1,8 @@
-import { hash } from 'node:crypto';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Artifact, Part, SaidMessage, Snapshot, TaskState, Turn } from '../../event/types.ts';
+import { decisionCode, wantsCode } from '../../task/match-answers.ts';
+import { nameId } from '../../task/name-id.ts';
 import type { A2AArtifact, A2AMessage, A2APart, A2AState, A2AStatus, A2ATask } from './model.ts';
 
 export const STATES: Readonly<Record<TaskState, A2AState>> = {
@@ -15,20 +16,18 @@ export const STATES: Readonly<Record<TaskState, A2AState>> = {
   rejected: 'TASK_STATE_REJECTED',
 };
 
-/** Of the text of a run in a message: of the history, and of the last status where `text.pattern` asks for it. */
+/**
+ * The longest run text, in characters, that a message repeats: in the history, and in the last
+ * status if `text.pattern` is set. A longer text is in its artifact only.
+ */
 export const STATUS_TEXT_CHARS = 16_384;
-
-/** The UUID of a name: the same log gives the same ids on every replica and every replay. */
-export function nameId(name: string): string {
-  const hex = hash('sha256', name);
-  const variant = ((Number.parseInt(hex.slice(16, 18), 16) & 0x3f) | 0x80).toString(16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(18, 20)}-${hex.slice(20, 32)}`;
-}
 
 let lastAt = Number.NaN;
 let lastTimestamp = '';
 
-/** Events of one commit have the same time, so it is written once for all of them. */
+/**
+ * The ISO 8601 form of a time. Caches the last one: the events of one commit have the same time.
+ */
 export function timestamp(at: number): string {
   if (at !== lastAt) {
     lastTimestamp = new Date(at).toISOString();
@@ -61,23 +60,25 @@ export const encodeUserMessage = (turn: Turn): A2AMessage => ({
   ...(turn.metadata && { metadata: turn.metadata }),
 });
 
-/** A plain text that answered a question is shown as what it was. */
+/**
+ * Answers as parts. A single accepted answer that is a string is shown as the text that was sent.
+ */
 function encodeAnswers(answers: readonly Answer[]): readonly A2APart[] {
   const [only, another] = answers;
   if (!only) return [];
   const { action, content } = only;
-  const plain = !another && action === 'accept' && typeof content === 'string';
-  return [plain ? { text: content } : { data: { answers } }];
+  const isText = !another && action === 'accept' && typeof content === 'string';
+  return [isText ? { text: content } : { data: { answers } }];
 }
 
 export const agentMessage = (
-  place: { readonly task: string; readonly context: string },
+  { task, context }: { readonly task: string; readonly context: string },
   messageId: string,
   parts: readonly A2APart[],
 ): A2AMessage => ({
   messageId,
-  contextId: place.context,
-  taskId: place.task,
+  contextId: context,
+  taskId: task,
   role: 'ROLE_AGENT',
   parts,
 });
@@ -86,7 +87,7 @@ export const agentMessage = (
 export const responseId = (turn: Pick<Turn, 'task' | 'messageId'> | undefined): string =>
   nameId(`response/${turn?.task ?? ''}/${turn?.messageId ?? ''}`);
 
-/** A piece of that text, or all of it. */
+/** The artifact for a chunk of that text, or for all of it. */
 export const responseArtifact = (
   artifactId: string,
   text: string,
@@ -98,22 +99,22 @@ export const responseArtifact = (
 });
 
 export interface EncodeTaskOptions {
-  /** As in the requests: undefined for all, 0 for none. */
+  /** The most messages of the history: all if undefined, none if 0, as in the requests. */
   readonly historyLength?: number | undefined;
   readonly artifacts?: boolean;
-  /** How the text of a run is shown. */
+  /** How clients see the text of a run. */
   readonly text?: TextForm | undefined;
 }
 
-/** What of `TextOptions` a task shows. */
+/** The members of `TextOptions` that change an encoded task. */
 export interface TextForm {
-  /** What the artifact is called that carries the text. */
+  /** The name of the artifact that carries the text. */
   readonly artifact?: string;
-  /** Said at all, the last status repeats the text. */
+  /** With either value, the last status repeats the text. */
   readonly pattern?: 'artifact' | 'status';
 }
 
-/** A task as the snapshot has it. */
+/** Encodes a snapshot as an A2A task. */
 export function encodeTask(
   snapshot: Snapshot,
   { historyLength, artifacts = true, text }: EncodeTaskOptions = {},
@@ -133,40 +134,42 @@ export function encodeTask(
   };
 }
 
-/** What each run has said, as the artifact that its stream made of it. */
+/** The text of each run, as the artifact that the run's stream sent. */
 function responses(
   { task, said = [], current, text }: Snapshot,
   name: string | undefined,
 ): A2AArtifact[] {
-  const earlier = said.flatMap(({ kind, id, text: words }) =>
-    kind === 'response' ? [responseArtifact(responseId({ task, messageId: id }), words, name)] : [],
+  const earlier = said.flatMap(({ kind, id, text: runText }) =>
+    kind === 'response'
+      ? [responseArtifact(responseId({ task, messageId: id }), runText, name)]
+      : [],
   );
   return text === '' ? earlier : [...earlier, responseArtifact(responseId(current), text, name)];
 }
 
-/** Both sides of the conversation in its order; the last word of a task that has ended included. */
+/** The messages of user and agent in order; for a final task including its last message. */
 function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
   const { turns, omitted = 0, said = [], state, task } = snapshot;
   const messages: A2AMessage[] = [];
   let next = 0;
-  const sayUpTo = (submitted: number): void => {
+  const pushAgentMessages = (submitted: number): void => {
     for (; (said[next]?.turns ?? Infinity) <= submitted; next++) {
       const { kind, id, text } = said[next] as SaidMessage;
       messages.push(agentMessage(snapshot, nameId(`${kind}/${task}/${id}/said`), [{ text }]));
     }
   };
   for (const [index, turn] of turns.entries()) {
-    sayUpTo(index === 0 ? 0 : index + omitted);
+    pushAgentMessages(index === 0 ? 0 : index + omitted);
     messages.push(encodeUserMessage(turn));
   }
-  sayUpTo(turns.length + omitted);
+  pushAgentMessages(turns.length + omitted);
   const last =
     message ?? (state === 'completed' ? statusMessage(snapshot, textParts(snapshot)) : undefined);
   if (last && isFinal(state)) messages.push(last);
   return messages;
 }
 
-/** Where the task stands, with what a person should read beside it. */
+/** Encodes the state of a task, with a message for a person. */
 export function encodeStatus(
   snapshot: Snapshot,
   form: TextForm = {},
@@ -185,7 +188,9 @@ const statusMessage = (snapshot: Snapshot, parts: readonly A2APart[]): A2AMessag
     ? undefined
     : agentMessage(snapshot, nameId(`status/${snapshot.task}/${snapshot.seq}`), parts);
 
-/** The text of the last run as a message has it; one that is too long is in its artifact only. */
+/**
+ * The text of the last run as parts of a message; a text that is too long is in its artifact only.
+ */
 const textParts = ({ text }: Snapshot): readonly A2APart[] =>
   text === '' || text.length > STATUS_TEXT_CHARS ? [] : [{ text }];
 
@@ -203,7 +208,8 @@ function statusParts(snapshot: Snapshot, { pattern }: TextForm): readonly A2APar
         { data: { request } },
       ]);
     case 'completed':
-      // The result is an artifact. Clients that show both (ADK, a2a-ai-provider) would show it twice.
+      // The artifact carries the result. Clients that show artifact and status (ADK,
+      // a2a-ai-provider) would show it twice.
       return pattern === undefined ? [] : textParts(snapshot);
     case 'submitted':
     case 'working':
@@ -211,22 +217,17 @@ function statusParts(snapshot: Snapshot, { pattern }: TextForm): readonly A2APar
   }
 }
 
-/** The question; behind the first of a task, with the words that approve this one and no other. */
+/**
+ * The text of a question. From the second decision of a task on it includes the code that an
+ * approval as text must carry, so that a late "yes" cannot approve a different question.
+ */
 function questionText(snapshot: Snapshot, request: InputRequest): string {
   const { message = 'An answer is needed to go on.', kind } = request;
   if (kind === 'question' || snapshot.pending.length > 1 || !wantsCode(snapshot)) return message;
-  return `${message}\n(To approve in words: approve ${decisionCode(snapshot, request)})`;
+  return `${message}\n(To approve as text: approve ${decisionCode(snapshot, request)})`;
 }
 
-/** Whether a question of this task was answered before, so that a yes in words must say which it means. */
-export const wantsCode = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>): boolean =>
-  omitted > 0 || turns.some(({ answers = [] }) => answers.length > 0);
-
-/** What names a question in words: short, and another for each. */
-export const decisionCode = ({ task }: Pick<Snapshot, 'task'>, { id }: InputRequest): string =>
-  nameId(`question/${task}/${id}`).slice(0, 4);
-
-/** The text of `internal` never leaves the process. */
+/** The text of a failure for clients. The text of an `internal` error never leaves the process. */
 function publicText({ error, text }: Snapshot): string {
   if (!error) return text.slice(0, STATUS_TEXT_CHARS) || 'The agent failed without saying why.';
   return error.code === 'internal' ? 'The agent failed with an internal error.' : error.message;

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { sleep } from '../../stream/abort.ts';
+import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { resolvePublicAddress } from './public-address.ts';
 import { encodeTask03 } from '../v0.3/json-rpc-dialect.ts';
@@ -10,28 +11,37 @@ import type { PushConfig } from '../protocol/model.ts';
 import { post } from './webhook-post.ts';
 import { encodeTask } from '../protocol/task-encoder.ts';
 
+/** How events are delivered to a push receiver. */
 export interface DeliveryOptions {
   readonly allowPrivateAddresses?: boolean;
-  /** How long a receiver has to answer. */
+  /** How long to wait for the response of a receiver. */
   readonly timeoutMs?: number;
-  /** The first wait after a failure; each further one is twice as long, up to five minutes. */
+  /** The first pause after a failed delivery; doubled each time, up to five minutes. */
   readonly retryMs?: number;
-  /** How long one event is tried; then this process gives the receiver up, the next one tries again. */
+  /**
+   * How long one event is retried. After that this process stops delivering to the receiver; the
+   * next process tries again.
+   */
   readonly retryForMs?: number;
-  /** How the text of a run is told. */
+  /** How receivers see the text of a run. */
   readonly text?: TextOptions;
+  /** Called with failures of the log and with receivers that were given up. */
   readonly onError?: (error: unknown) => void;
 }
 
+/** One receiver, and what its delivery needs. */
 interface Delivery {
   readonly log: TaskLog;
   readonly config: PushConfig;
   readonly version: Version;
-  /** The entry up to which the receiver has everything. */
+  /** The number of the last delivered entry. */
   readonly after: number;
-  /** Called behind every delivered entry, so that nobody is told twice without need. */
-  readonly save: (after: number, over: boolean) => Promise<void>;
-  /** Called right before every attempt; throws when there is to be none any more. */
+  /** Called after every delivered entry, so that a restart does not deliver it again. */
+  readonly save: (after: number, done: boolean) => Promise<void>;
+  /**
+   * Called right before every attempt; throws if the receiver was deleted or belongs to another
+   * replica.
+   */
   readonly check: () => Promise<void>;
 }
 
@@ -39,43 +49,52 @@ const CHUNK_CHARS = 4096;
 const MAX_RETRY_MS = 300_000;
 
 /**
- * Tells one receiver about one task, in order, each event until it is taken. Resolves at the end of
- * the task. Throws `network`, not `retryable`, when the receiver is given up; what is `retryable` is a
- * failure of the log. An abort breaks off the attempt that is on the wire, and no other begins.
+ * Delivers the events of one task to one receiver in order, each until the receiver accepts it.
+ * Resolves at the end of the task. Throws `network`, not `retryable`, if the receiver is given up;
+ * a `retryable` error is a failure of the log. An abort interrupts the current attempt, and no
+ * other starts.
  */
 export async function deliverPush(
-  { log, config, version, after, save, check }: Delivery,
+  delivery: Delivery,
   signal: AbortSignal,
   options: DeliveryOptions,
 ): Promise<void> {
+  const { log, config, version, after, save } = delivery;
   const encoder = a2aEncoder(options.text);
   const encode = mergeChunks(encoder.encode, CHUNK_CHARS);
   const send = (body: unknown): Promise<void> =>
-    sendOne({ config, version, check }, JSON.stringify(body), signal, options);
-  let seq = after;
-  for await (const entry of log.read(config.taskId, 0, { signal })) {
-    if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
-      // Compacted meanwhile: the events are gone, how it ended is not.
+    sendOne(delivery, JSON.stringify(body), signal, options);
+  let delivered = after;
+  // It sends the events of each entry before it takes the next one, and has no outputs.
+  const follower: TaskFollower<never> = {
+    task: config.taskId,
+    get seq() {
+      return encoder.snapshot?.seq ?? 0;
+    },
+    async follow(entry) {
+      const state = encoder.snapshot?.state;
+      const events = encode(entry);
+      if (entry.seq <= after) return false;
+      const changed = state !== encoder.snapshot?.state;
+      const bodies = version === '0.3' ? tasks03(encoder, changed) : events;
+      for (const body of bodies) await send(body);
+      delivered = entry.seq;
+      if (bodies.length > 0) await save(delivered, false);
+      return false;
+    },
+    // The events of a compacted task are gone, so the receiver gets the final task.
+    async compacted() {
       const snapshot = await log.get(config.taskId);
-      if (snapshot) {
-        const task = encodeTask(snapshot, { text: options.text });
-        await send(version === '0.3' ? encodeTask03(task) : { task });
-      }
-      break;
-    }
-    const state = encoder.snapshot?.state;
-    const events = encode(entry);
-    if (entry.seq <= after) continue;
-    const changed = state !== encoder.snapshot?.state;
-    const bodies = version === '0.3' ? tasks03(encoder, changed) : events;
-    for (const body of bodies) await send(body);
-    seq = entry.seq;
-    if (bodies.length > 0) await save(seq, false);
-  }
-  await save(seq, true);
+      if (!snapshot) return;
+      const task = encodeTask(snapshot, { text: options.text });
+      await send(version === '0.3' ? encodeTask03(task) : { task });
+    },
+  };
+  for await (const _ of followTask(log, follower, { signal }));
+  await save(delivered, true);
 }
 
-/** In 0.3 a notification is the whole task: worth sending when its state is another. */
+/** The notification of 0.3 is the complete task, sent only when its state has changed. */
 const tasks03 = (encoder: A2AEncoder, changed: boolean): readonly unknown[] =>
   changed ? [encodeTask03(encoder.task())] : [];
 
@@ -84,10 +103,10 @@ async function sendOne(
   body: string,
   signal: AbortSignal,
   {
-    allowPrivateAddresses: allowInside = false,
+    allowPrivateAddresses = false,
     timeoutMs = 15_000,
     retryMs = 1000,
-    retryForMs: giveUpMs = 3_600_000,
+    retryForMs = 3_600_000,
   }: DeliveryOptions,
 ): Promise<void> {
   const { url, token, authentication } = config;
@@ -98,10 +117,10 @@ async function sendOne(
     ...(token !== undefined && { 'x-a2a-notification-token': token }),
     ...(scheme !== undefined && { authorization: `${scheme} ${credentials}`.trimEnd() }),
   };
-  const until = performance.now() + giveUpMs;
+  const until = performance.now() + retryForMs;
   for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, MAX_RETRY_MS)) {
     try {
-      const address = await resolvePublicAddress(url, allowInside);
+      const address = await resolvePublicAddress(url, allowPrivateAddresses);
       await check();
       return await post({ url, address, headers, body, timeoutMs, signal });
     } catch (error) {
@@ -112,10 +131,11 @@ async function sendOne(
         Math.min(retryAfterMs, MAX_RETRY_MS),
       );
       if (!retryable || performance.now() + pauseMs > until)
-        // Path and query of a webhook are often its secret, and this goes to a log.
+        // The message names the origin only: path and query of a webhook are often a secret, and
+        // this message is logged.
         throw new DuolaneError(
           'network',
-          `the receiver at ${new URL(url).origin} is not notified any more: ${message}`,
+          `stopped delivering to the push receiver at ${new URL(url).origin}: ${message}`,
           { cause: error, retryable: false },
         );
       await sleep(pauseMs, signal);

@@ -1,21 +1,26 @@
 import { addressesOf, isPrivateAddress } from '../../http/public-address.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 
+/** An IP address to connect to. */
 export interface Address {
   readonly address: string;
   readonly family: 4 | 6;
 }
 
 /**
- * Where a URL of a stranger leads, looked up once: connect to this address and no other, or the name
- * could mean something else a moment later. Throws `INVALID_PARAMS` for an address inside, unless
- * `allowInside`, and `network` for a name that leads nowhere: it may do so later.
+ * Resolves the host of a caller's URL once. Connect to the returned address and do not resolve
+ * again: the name could resolve to a private address the next time (DNS rebinding). Throws
+ * `INVALID_PARAMS` for a private address unless `allowPrivate`, and `network`, which is retryable,
+ * for an unknown name.
  */
-export async function resolvePublicAddress(url: string, allowInside: boolean): Promise<Address> {
+export async function resolvePublicAddress(url: string, allowPrivate: boolean): Promise<Address> {
   const { hostname } = new URL(url);
   const found = await addressesOf(new URL(url));
   const [first] = found;
-  if (!first || (!allowInside && found.some(({ address }) => isPrivateAddress(address))))
-    throw new A2AError('INVALID_PARAMS', `${hostname} is no public address; it is not notified`);
+  if (!first || (!allowPrivate && found.some(({ address }) => isPrivateAddress(address))))
+    throw new A2AError(
+      'INVALID_PARAMS',
+      `invalid push url: expected a public address, but "${hostname}" is private`,
+    );
   return { address: first.address, family: first.family === 6 ? 6 : 4 };
 }

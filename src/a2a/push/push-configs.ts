@@ -4,6 +4,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
+import { nameId } from '../../task/name-id.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { resolvePublicAddress } from './public-address.ts';
 import type { Version } from '../protocol/dialect.ts';
@@ -11,41 +12,42 @@ import { A2AError } from '../protocol/a2a-errors.ts';
 import type { PushConfig } from '../protocol/model.ts';
 import { deliverPush, type DeliveryOptions } from './deliver-push.ts';
 import {
-  configMark,
-  placeMark,
+  configBookmark,
+  progressBookmark,
   receiversOf,
   type Progress,
   type Receiver,
 } from './push-receivers.ts';
-import { nameId } from '../protocol/task-encoder.ts';
 
 const MAX_PER_TASK = 16;
-/** Clients of 0.3 may ask for a config by no id at all, or by this one. */
+/** The id of a 0.3 config without one: clients of 0.3 read it without an id, or with this one. */
 const DEFAULT_03 = 'default';
-/** How long two replicas that take up the same receiver have to see each other. */
+/** How long a replica waits after it claimed a receiver, to notice another replica that did too. */
 const SETTLE_MS = 200;
-/** The pauses before a log that failed is asked again. */
+/** The first and the longest pause before a failed log is read again. */
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 15_000;
 
 type Beats = Map<string, { readonly beat: number; readonly at: number }>;
 
+/** Options of push notifications. */
 export interface PushOptions extends DeliveryOptions {
-  /** Receivers on this machine or its network may be named; only for tests and closed networks. */
+  /** Allows receivers on this machine or in its network; only for tests and closed networks. */
   readonly allowPrivateAddresses?: boolean;
   /**
-   * Where replicas share the log: how often each looks who tells which receiver, by default every 15 s.
-   * What one has not said for three times as long is taken over by another.
+   * If replicas share the log: how often each one checks which replica delivers to which receiver,
+   * by default every 15 s. A replica without a beat for three times as long loses its receivers.
    */
   readonly pollMs?: number;
 }
 
 /**
- * Who is told about a task, and how far they have got: a config is a bookmark in the log, so it
- * outlives the process. Each receiver gets the events of its task in order and at least once.
- * Opening resumes what an earlier process left; disposing stops, and leaves the places saved. Of
- * replicas that share a log one tells a receiver; around a takeover it may be told things twice.
- * Makes and deletes of one receiver happen one after the other, and a look leaves it alone meanwhile.
+ * The push receivers of an agent. A config is a bookmark in the log, so it outlives the process.
+ * Each receiver gets the events of its task in order and at least once. The constructor resumes the
+ * deliveries of an earlier process; disposing stops them and keeps their progress. If replicas
+ * share a log, one of them delivers to a receiver; around a takeover an event may be delivered
+ * twice. Creates and deletes of one receiver run one after the other, and a poll ignores the
+ * receiver meanwhile.
  */
 export class PushConfigs implements AsyncDisposable {
   readonly #log: TaskLog;
@@ -55,22 +57,25 @@ export class PushConfigs implements AsyncDisposable {
     string,
     { readonly stop: AbortController; readonly done: Promise<void> }
   >();
-  readonly #me = randomUUID();
+  readonly #replicaId = randomUUID();
   readonly #isShared: boolean;
-  readonly #lookMs: number;
+  readonly #pollMs: number;
   readonly #timer: NodeJS.Timeout | undefined;
-  /** Where no look would follow one that failed. */
-  #lookAgain: NodeJS.Timeout | undefined;
-  #failedLooks = 0;
-  /** By receiver, the last beat of another replica, and when it was first seen by the steady clock. */
+  /** The retry after a failed poll, if the log is not shared and no interval follows. */
+  #pollRetry: NodeJS.Timeout | undefined;
+  #failedPolls = 0;
+  /** By receiver, the last beat of another replica, and when this process saw it first. */
   #beats: Beats = new Map();
   readonly #closing = new AbortController();
-  /** Receivers that this process has tried for long enough, or that want nothing. */
+  /** Receivers that this process has given up: they failed for too long, or returned 410 Gone. */
   #givenUp = new Set<string>();
-  #looking: Promise<void> | undefined;
-  /** The last make or delete of a receiver that is under way. */
+  #polling: Promise<void> | undefined;
+  /** By receiver, the last create or delete that is running. */
   readonly #changing = new Map<string, Promise<unknown>>();
-  /** Receivers that were made or deleted while a look is under way: what it has read of them may be old. */
+  /**
+   * Receivers that were created or deleted during the current poll, which may have read old
+   * bookmarks.
+   */
   readonly #changed = new Set<string>();
 
   constructor(log: TaskLog, agent: string, options: PushOptions = {}) {
@@ -78,21 +83,21 @@ export class PushConfigs implements AsyncDisposable {
     this.#agent = agent;
     this.#options = options;
     this.#isShared = log.replicas !== undefined;
-    this.#lookMs = options.pollMs ?? 15_000;
-    const look = (): void => {
-      this.#looking ??= this.#look().finally(() => {
-        this.#looking = undefined;
+    this.#pollMs = options.pollMs ?? 15_000;
+    const poll = (): void => {
+      this.#polling ??= this.#poll().finally(() => {
+        this.#polling = undefined;
         this.#changed.clear();
-        if (this.#failedLooks === 0 || this.#isShared || this.#closing.signal.aborted) return;
-        const pauseMs = FIRST_PAUSE_MS * 2 ** (this.#failedLooks - 1);
-        this.#lookAgain = setTimeout(look, Math.min(pauseMs, MAX_PAUSE_MS)).unref();
+        if (this.#failedPolls === 0 || this.#isShared || this.#closing.signal.aborted) return;
+        const pauseMs = FIRST_PAUSE_MS * 2 ** (this.#failedPolls - 1);
+        this.#pollRetry = setTimeout(poll, Math.min(pauseMs, MAX_PAUSE_MS)).unref();
       });
     };
-    look();
-    if (this.#isShared) this.#timer = setInterval(look, this.#lookMs).unref();
+    poll();
+    if (this.#isShared) this.#timer = setInterval(poll, this.#pollMs).unref();
   }
 
-  /** Throws if this server would never call there. */
+  /** Throws if the URL has a private address. An unknown name is accepted: it may exist later. */
   async check(url: string): Promise<void> {
     await resolvePublicAddress(url, this.#options.allowPrivateAddresses ?? false).catch(
       (error: unknown) => {
@@ -101,7 +106,10 @@ export class PushConfigs implements AsyncDisposable {
     );
   }
 
-  /** Durable when it resolves; what comes after entry `after` is told. The same id again replaces. */
+  /**
+   * Creates a config for the events after entry `after`; durable when it resolves. Replaces the
+   * same id.
+   */
   async create(
     task: string,
     config: Omit<PushConfig, 'taskId'>,
@@ -118,18 +126,22 @@ export class PushConfigs implements AsyncDisposable {
     const { id, taskId: task } = made;
     const known = await this.list(task);
     if (!known.some((each) => each.id === id) && known.length >= MAX_PER_TASK)
-      throw new A2AError('INVALID_PARAMS', `a task has at most ${MAX_PER_TASK} push configs`);
+      throw new A2AError(
+        'INVALID_PARAMS',
+        `cannot create the push config: a task must have at most ${MAX_PER_TASK}; delete one first`,
+      );
     const saved = { agent: this.#agent, version, config: made, rev: randomUUID() };
     const receiver: Receiver = { task, id, saved, after, progress: {} };
     await this.#stop(receiver);
     this.#givenUp.delete(keyOf(receiver));
-    // First whose it is, lest another replica find it and take it up.
+    // Save the holder first: otherwise another replica could find the config without one and claim
+    // it.
     if (this.#isShared) await this.#save(receiver, after, false);
-    await this.#log.bookmark(configMark(task, id, after, saved));
+    await this.#log.bookmark(configBookmark(task, id, after, saved));
     this.#start(receiver);
   }
 
-  /** The config that came with a message: sent again with it, it is the one that is there. */
+  /** Creates the config of a message, unless the same message created it already. */
   async ensure(
     { task, messageId }: Pick<Turn, 'task' | 'messageId'>,
     config: Omit<PushConfig, 'taskId'>,
@@ -143,11 +155,12 @@ export class PushConfigs implements AsyncDisposable {
     await this.create(task, wanted, version, after);
   }
 
-  /** Without an id, the only one or the first. */
+  /** Reads a config; without an id the first one. */
   async get(task: string, id: string | undefined): Promise<PushConfig> {
     const found = (await this.list(task)).find((config) => id === undefined || config.id === id);
     if (found) return found;
-    throw new A2AError('TASK_NOT_FOUND', `task ${task} has no push config ${id ?? ''}`.trimEnd());
+    const which = id === undefined ? '' : ` "${id}"`;
+    throw new A2AError('TASK_NOT_FOUND', `push config${which} of task "${task}" not found`);
   }
 
   async list(task: string): Promise<readonly PushConfig[]> {
@@ -157,15 +170,20 @@ export class PushConfigs implements AsyncDisposable {
   }
 
   /**
-   * Twice is fine. When it resolves, the attempt that was on the wire here is broken off and no other
-   * begins; another replica may begin at most the one that it was about to.
+   * Deletes a config; may be called twice. When it resolves, the current attempt of this process
+   * was aborted and no other starts. Another replica may start one last attempt that it had checked
+   * before.
    */
   async delete(task: string, id: string | undefined): Promise<void> {
-    if (id === undefined) throw new A2AError('INVALID_PARAMS', 'which push config? give its id');
+    if (id === undefined)
+      throw new A2AError(
+        'INVALID_PARAMS',
+        'missing push config id: the parameter "id" must be a string',
+      );
     await this.#change({ task, id }, async () => {
-      await this.#log.bookmark(configMark(task, id));
+      await this.#log.bookmark(configBookmark(task, id));
       await this.#stop({ task, id });
-      await this.#log.bookmark(placeMark(task, id));
+      await this.#log.bookmark(progressBookmark(task, id));
     });
   }
 
@@ -174,16 +192,16 @@ export class PushConfigs implements AsyncDisposable {
   async #dispose(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
-    clearTimeout(this.#lookAgain);
-    await this.#looking;
+    clearTimeout(this.#pollRetry);
+    await this.#polling;
     const running = [...this.#running.values()];
     for (const { stop } of running) stop.abort();
     await Promise.all(running.map(({ done }) => done));
   }
 
-  /** Takes up what nobody tells, and leaves what is another's by now, or gone. */
-  async #look(): Promise<void> {
-    const strange = new Set(this.#running.keys());
+  /** Polls the receivers: claims those without a holder, stops those that are deleted or lost. */
+  async #poll(): Promise<void> {
+    const lost = new Set(this.#running.keys());
     const givenUp = new Set<string>();
     const free: Receiver[] = [];
     const beats: Beats = new Map();
@@ -196,29 +214,29 @@ export class PushConfigs implements AsyncDisposable {
         if (this.#isChanged(key)) continue;
         if (this.#givenUp.has(key)) givenUp.add(key);
         else if (!this.#running.has(key)) {
-          if (!this.#isOthers(receiver, beats)) free.push(receiver);
-        } else if (progress.holder === this.#me) {
-          strange.delete(key);
-          // While there is something to tell, telling it says that somebody is there.
-          if (Math.abs(Date.now() - (progress.beat ?? 0)) >= this.#lookMs)
+          if (!this.#isForeign(receiver, beats)) free.push(receiver);
+        } else if (progress.holder === this.#replicaId) {
+          lost.delete(key);
+          // Deliveries save a beat too, so an extra one is needed only while nothing is delivered.
+          if (Math.abs(Date.now() - (progress.beat ?? 0)) >= this.#pollMs)
             await this.#save(receiver, receiver.after, false);
         }
       }
       this.#givenUp = givenUp;
       this.#beats = beats;
       if (this.#isShared)
-        for (const key of strange) if (!this.#isChanged(key)) this.#running.get(key)?.stop.abort();
-      await this.#take(free);
-      this.#failedLooks = 0;
+        for (const key of lost) if (!this.#isChanged(key)) this.#running.get(key)?.stop.abort();
+      await this.#claim(free);
+      this.#failedPolls = 0;
     } catch (error) {
       if (this.#closing.signal.aborted) return;
-      // Reported once: the next look follows.
-      if (this.#failedLooks++ === 0) this.#options.onError?.(error);
+      // Report only the first failure in a row; the next poll follows.
+      if (this.#failedPolls++ === 0) this.#options.onError?.(error);
     }
   }
 
-  /** Of two that take one at once, the one that wrote last has it. */
-  async #take(free: readonly Receiver[]): Promise<void> {
+  /** Claims receivers. If two replicas claim one at the same time, the last write wins. */
+  async #claim(free: readonly Receiver[]): Promise<void> {
     const { signal } = this.#closing;
     if (this.#isShared && free.length > 0) {
       for (const receiver of free) await this.#save(receiver, receiver.after, false);
@@ -237,45 +255,47 @@ export class PushConfigs implements AsyncDisposable {
   async #change(receiver: Pick<Receiver, 'task' | 'id'>, work: () => Promise<void>): Promise<void> {
     const key = keyOf(receiver);
     const changing = (this.#changing.get(key) ?? Promise.resolve()).then(work);
-    const settled = changing.catch(() => {}); // whoever asked is told
+    const settled = changing.catch(() => {}); // the caller gets the error from `changing`
     this.#changing.set(key, settled);
     try {
       await changing;
     } finally {
-      if (this.#looking) this.#changed.add(key);
+      if (this.#polling) this.#changed.add(key);
       if (this.#changing.get(key) === settled) this.#changing.delete(key);
     }
   }
 
   /**
-   * Whether another replica tells the receiver: its beat is new by the clocks of both, and changes. The
-   * second is for a clock that was set back, by which a dead replica would live for as long.
+   * Whether another replica delivers to the receiver: its beat is recent by the system clocks, and
+   * it keeps changing. The second condition is for a clock that was set back: otherwise a dead
+   * replica would count as alive for as long.
    */
-  #isOthers(receiver: Receiver, beats: Beats): boolean {
+  #isForeign(receiver: Receiver, beats: Beats): boolean {
     const { holder, beat = 0 } = receiver.progress;
     if (!this.#isShared || holder === undefined) return false;
     const key = keyOf(receiver);
     const known = this.#beats.get(key);
     const seen = known?.beat === beat ? known : { beat, at: performance.now() };
     beats.set(key, seen);
-    const deadMs = 3 * this.#lookMs;
+    const deadMs = 3 * this.#pollMs;
     return Date.now() - beat < deadMs && performance.now() - seen.at < deadMs;
   }
 
   async #isOurs({ task, id, saved }: Receiver): Promise<boolean> {
     if (!this.#isShared) return true;
     for await (const now of receiversOf(this.#log, task))
-      if (now.id === id) return now.saved.rev === saved.rev && now.progress.holder === this.#me;
+      if (now.id === id)
+        return now.saved.rev === saved.rev && now.progress.holder === this.#replicaId;
     return false;
   }
 
   async #save({ task, id, saved }: Receiver, after: number, done: boolean): Promise<void> {
     const progress: Progress = {
       rev: saved.rev,
-      ...(this.#isShared && { holder: this.#me, beat: Date.now() }),
+      ...(this.#isShared && { holder: this.#replicaId, beat: Date.now() }),
       ...(done && { done }),
     };
-    await this.#log.bookmark(placeMark(task, id, after, progress));
+    await this.#log.bookmark(progressBookmark(task, id, after, progress));
   }
 
   #start(receiver: Receiver): void {
@@ -294,7 +314,9 @@ export class PushConfigs implements AsyncDisposable {
     this.#running.set(key, { stop, done });
   }
 
-  /** Until everything is delivered. A log that fails is asked again, and nothing is delivered twice for it. */
+  /**
+   * Delivers until the task ends. Retries after a failure of the log, from the last saved entry.
+   */
   async #deliver(receiver: Receiver, stop: AbortController): Promise<void> {
     const { signal } = stop;
     let { after } = receiver;
@@ -303,10 +325,10 @@ export class PushConfigs implements AsyncDisposable {
       if (!(await this.#isOurs(receiver))) stop.abort();
       signal.throwIfAborted();
     };
-    const save = async (place: number, over: boolean): Promise<void> => {
-      after = place;
+    const save = async (delivered: number, done: boolean): Promise<void> => {
+      after = delivered;
       await check();
-      await this.#save(receiver, place, over);
+      await this.#save(receiver, delivered, done);
       failures = 0;
     };
     for (;;) {

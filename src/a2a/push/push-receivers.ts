@@ -3,52 +3,68 @@ import type { Bookmark, TaskLog } from '../../task/types.ts';
 import type { Version } from '../protocol/dialect.ts';
 import type { PushConfig } from '../protocol/model.ts';
 
-/** What a receiver was told to be: written when it is made, deleted with it, and otherwise left alone. */
+/**
+ * The configuration of a receiver: written when it is created, deleted with it, and never changed.
+ */
 export interface Saved extends JsonObject {
   readonly agent: string;
   readonly version: Version;
   readonly config: PushConfig;
-  /** Another one each time a config is made, also under the same id. */
+  /** Different each time a config is created, also under the same id. */
   readonly rev: string;
 }
 
-/** How far it has got, beside it: what is written here late brings no deleted receiver back. */
+/**
+ * The progress of a receiver, in a bookmark of its own: a late write cannot restore a deleted
+ * receiver.
+ */
 export interface Progress extends JsonObject {
   readonly rev: string;
-  /** Everything was delivered; there is nothing to resume. */
+  /** Everything was delivered, so there is nothing to resume. */
   readonly done?: boolean;
-  /** Where replicas share the log: which of them tells the receiver, and when it last said so. */
+  /**
+   * If replicas share the log: the one that delivers to the receiver, and the time of its last
+   * beat.
+   */
   readonly holder?: string;
   readonly beat?: number;
 }
 
+/** A push receiver with its progress. */
 export interface Receiver {
   readonly task: string;
   readonly id: string;
   readonly saved: Saved;
-  /** The entry up to which it has everything. */
+  /** The number of the last delivered entry. */
   readonly after: number;
   readonly progress: Partial<Progress>;
 }
 
 const CONFIG = 'push/';
-const PLACE = 'push-place/';
+const PROGRESS = 'push-place/';
 
-export const configMark = (task: string, id: string, after = 0, data?: Saved): Bookmark => ({
+export const configBookmark = (task: string, id: string, after = 0, data?: Saved): Bookmark => ({
   task,
   name: CONFIG + id,
   after,
   ...(data && { data }),
 });
 
-export const placeMark = (task: string, id: string, after = 0, data?: Progress): Bookmark => ({
+export const progressBookmark = (
+  task: string,
+  id: string,
+  after = 0,
+  data?: Progress,
+): Bookmark => ({
   task,
-  name: PLACE + id,
+  name: PROGRESS + id,
   after,
   ...(data && { data }),
 });
 
-/** The receivers of one task, or of all. */
+/**
+ * The receivers of one task, or of all tasks. Expects the bookmarks of a task one after the other.
+ */
 export async function* receiversOf(
   log: TaskLog,
   task?: string,
@@ -69,15 +85,15 @@ function read(marks: readonly Bookmark[]): readonly Receiver[] {
     if (!name.startsWith(CONFIG) || !data || !isObject(data['config'])) return [];
     const saved = data as Saved;
     const id = name.slice(CONFIG.length);
-    const place = marks.find((mark) => mark.name === PLACE + id);
-    const isKnown = place?.data !== undefined && place.data['rev'] === saved.rev;
+    const progress = marks.find((mark) => mark.name === PROGRESS + id);
+    const isCurrent = progress?.data !== undefined && progress.data['rev'] === saved.rev;
     return [
       {
         task,
         id,
         saved,
-        after: isKnown ? place.after : after,
-        progress: isKnown ? (place.data as Progress) : {},
+        after: isCurrent ? progress.after : after,
+        progress: isCurrent ? (progress.data as Progress) : {},
       },
     ];
   });

@@ -5,6 +5,7 @@ import { parseRetryAfter } from '../../http-status.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { Address } from './public-address.ts';
 
+/** One request to a push receiver. */
 export interface Posting {
   readonly url: string;
   readonly address: Address;
@@ -15,8 +16,9 @@ export interface Posting {
 }
 
 /**
- * Posts to exactly this address, follows no redirect and reads nothing of the answer but its status.
- * Throws `network` when there is none, `server` when it is no success (410: not `retryable`).
+ * Posts to exactly this address. Follows no redirect, which could lead to a private address, and
+ * reads only the status of the response. Throws `network` without a response, and `server` for a
+ * status outside of 200 to 299; 410 Gone is not `retryable`.
  */
 export function post({ url, address, headers, body, timeoutMs, signal }: Posting): Promise<void> {
   const request = url.startsWith('https:') ? requestHttps : requestHttp;
@@ -25,14 +27,20 @@ export function post({ url, address, headers, body, timeoutMs, signal }: Posting
       method: 'POST',
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
       agent: false,
-      lookup: (_host, options, give) => {
-        if (options.all) give(null, [address]);
-        else give(null, address.address, address.family);
+      lookup: (_host, options, callback) => {
+        if (options.all) callback(null, [address]);
+        else callback(null, address.address, address.family);
       },
     });
     const stop = (reason: unknown): void => void sent.destroy(DuolaneError.from(reason));
     const timer = setTimeout(
-      () => stop(new DuolaneError('timeout', `no answer within ${timeoutMs} ms`)),
+      () =>
+        stop(
+          new DuolaneError(
+            'timeout',
+            `the push receiver timed out after ${timeoutMs} ms: no response`,
+          ),
+        ),
       timeoutMs,
     );
     const unlisten = onAbort(signal, stop);
@@ -47,7 +55,7 @@ export function post({ url, address, headers, body, timeoutMs, signal }: Posting
       response.destroy();
       if (status >= 200 && status < 300) return resolve();
       reject(
-        new DuolaneError('server', `the receiver answered ${status}`, {
+        new DuolaneError('server', `the push receiver returned HTTP ${status}`, {
           status,
           retryable: status !== 410,
           ...(wait && { retryAfterMs: wait }),

@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { ServerContext } from './begin-call.ts';
 import {
   CARD_PATHS,
   agentCard,
@@ -15,65 +14,85 @@ import { readVersion } from './read-request.ts';
 import { traceContext } from '../../http/trace-context.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
 import { Operations, type Caller, type OperationsOptions } from './task-operations.ts';
-import type { Reply } from './dispatch-operation.ts';
+import type { Reply, ServerContext } from './dispatch-operation.ts';
 import { PushConfigs, type PushOptions } from '../push/push-configs.ts';
 import { isRestPath, serveRest } from './rest-binding.ts';
 import { cardSignature, type CardKey } from '../protocol/card-signature.ts';
-import { StreamRegistry } from './stream-registry.ts';
+import { StreamRegistry } from '../../http/stream-registry.ts';
 
+/** Options of `a2aServer`. */
 export interface A2AServerOptions extends OperationsOptions {
   readonly description: AgentDescription;
-  /** Where callers reach this agent; it stands in the card. */
+  /** The URL at which callers reach this agent; the card names it. */
   readonly url: string;
-  /** Where gRPC is served too (`duolane/a2a/grpc`), and as which tenant; it stands in the card. */
+  /**
+   * The address and tenant of the gRPC binding (`duolane/a2a/grpc`), if served; the card names it.
+   */
   readonly grpc?: GrpcInterface;
   /**
-   * What callers get who do not say which version they want. `hybrid` (default): the members of 0.3
-   * and 1.0, which every client can read. `pure`: those of 1.0 alone.
+   * The card for callers that request no version. `hybrid` (default): the members of 0.3 and 1.0,
+   * which every client can read. `pure`: the members of 1.0 only.
    */
   readonly card?: 'hybrid' | 'pure';
-  /** Who may see more gets this card; without it there is none. */
+  /** Returns what the extended card of a caller adds; without it the agent has no extended card. */
   readonly extendedCard?: (caller: Caller) => Partial<AgentDescription>;
-  /** Cards are signed with it. */
+  /** The key that signs the cards. */
   readonly cardKey?: CardKey;
-  /** Asked before a message becomes a task: parts are answered as a plain message, and no task is made. */
+  /**
+   * Called before a message becomes a task. If it returns parts, they are the reply and no task is
+   * created.
+   */
   readonly reply?: Reply;
-  /** Webhooks; `false` switches them off. */
+  /** Push notifications (webhooks); `false` disables them. */
   readonly push?: PushOptions | false;
-  /** A comment line goes out on a stream that was silent for so long. */
+  /** Sends a comment line on a stream that was silent for this time; 15 s by default. */
   readonly heartbeatMs?: number;
+  /** The largest request body; 16 MiB by default. */
   readonly maxBodyBytes?: number;
-  /** Parts of one message. */
+  /** The most parts of one message; 1000 by default. */
   readonly maxParts?: number;
-  /** Open streams of one caller. */
+  /** The most open streams of one caller; 5000 by default. */
   readonly maxStreams?: number;
-  /** Failures of ours, which callers are not told in full. */
+  /** Gets internal failures, whose text callers do not see. */
   readonly onError?: (error: unknown) => void;
 }
 
+/** One agent as an A2A server. Disposing it drains it and stops push deliveries. */
 export interface A2AServer extends AsyncDisposable {
   /**
-   * Answers everything at and behind the agent's URL: JSON-RPC on it, REST behind it (0.3 behind
-   * `/v1`), the card at `/.well-known/agent-card.json`. `path` is what follows the agent's URL, for
-   * a server that is mounted elsewhere than `url` says. Who asks must be known by now: `owner` sees
-   * their own tasks only.
+   * Handles a request at or under the agent's URL: JSON-RPC at it, REST under it (0.3 under `/v1`),
+   * the card at `/.well-known/agent-card.json`. `path` is the part after the agent's URL, for a
+   * server that is mounted at another path than `url` names. `owner` is the caller, which the
+   * application must have authenticated; it sees only its own tasks.
    */
   handle(
     request: Request,
     options?: { readonly path?: string; readonly owner?: string | undefined },
   ): Promise<Response>;
+  /** Responds with the card, in the version that the request names. */
   card(request: Request): Response;
-  /** Closes the open streams with a hint when to come back. Push delivery stops when disposed. */
+  /**
+   * Closes open streams with `retry:`, so that clients reconnect. Push deliveries continue until
+   * dispose.
+   */
   drain(): void;
 }
 
-const bindings = new WeakMap<A2AServer, ServerContext>();
+const contexts = new WeakMap<A2AServer, ServerContext>();
 
-/** What a binding of its own needs of a server, such as gRPC. */
-export const bindingOf = (server: A2AServer): ServerContext =>
-  bindings.get(server) as ServerContext;
+/** The context of a server, for a binding outside of this folder such as gRPC. */
+export const serverContextOf = (server: A2AServer): ServerContext =>
+  contexts.get(server) as ServerContext;
 
-/** An agent behind A2A 0.3 and 1.0, as one function of a web request: mount it wherever you serve. */
+/**
+ * Creates an A2A server, 0.3 and 1.0, for one agent. Its `handle` takes a web `Request` and returns
+ * a `Response`, so it can be mounted in any HTTP server; `serve` of `duolane/serve` does all of
+ * this.
+ *
+ * @example
+ * const server = a2aServer({ agent: 'echo', log, runner, url, description });
+ * const response = await server.handle(request, { owner: 'ada' });
+ */
 export function a2aServer(options: A2AServerOptions): A2AServer {
   const { description, url, log, agent, onError = () => {} } = options;
   const { extendedCard, push: pushOptions = {} } = options;
@@ -90,7 +109,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     const signed = agentCard(full, { ...offered, shape: '1.0' });
     return { ...card, signatures: [cardSignature(signed, options.cardKey)] };
   };
-  // Made once: a signature may be another each time, and a cache would take it for another card.
+  // Created once: some signature algorithms are random, and a new signature would change the ETag.
   const cards = {
     '1.0': cardOf({}, '1.0'),
     '0.3': cardOf({}, '0.3'),
@@ -98,7 +117,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
   };
   const base = new URL(url).pathname.replace(/\/$/, '');
   const operations = new Operations(options);
-  // Behind everything that may throw: it begins to tell receivers at once.
+  // After everything that may throw: it starts deliveries immediately, and no one would stop them.
   const push =
     pushOptions === false
       ? undefined
@@ -109,7 +128,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
         });
   const streams = new StreamRegistry(options.maxStreams ?? 5000);
   const declared = description.extensions ?? [];
-  const binding: ServerContext = {
+  const context: ServerContext = {
     operations,
     push,
     reply: options.reply,
@@ -128,7 +147,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
   const since = new Date();
   const serveCard = (request: Request): Response => {
     if (request.method !== 'GET' && request.method !== 'HEAD')
-      return new Response('A card is read with GET\n', {
+      return new Response('Read the card with GET\n', {
         status: 405,
         headers: { allow: 'GET, HEAD' },
       });
@@ -139,10 +158,13 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     async handle(request, { path = pathBehind(base, request), owner } = {}) {
       const caller = { ...(owner !== undefined && { owner }), trace: traceContext(request) };
       if (CARD_PATHS.includes(path)) return serveCard(request);
-      if (isRestPath(path)) return serveRest(request, path, caller, binding);
+      if (isRestPath(path)) return serveRest(request, path, caller, context);
       if (path !== '' && path !== '/') return new Response('Not found\n', { status: 404 });
-      if (request.method === 'POST') return serveJsonRpc(request, caller, binding);
-      return new Response('POST JSON-RPC here\n', { status: 405, headers: { allow: 'POST' } });
+      if (request.method === 'POST') return serveJsonRpc(request, caller, context);
+      return new Response('Send JSON-RPC requests with POST\n', {
+        status: 405,
+        headers: { allow: 'POST' },
+      });
     },
     card: serveCard,
     drain: () => streams.drain(),
@@ -151,7 +173,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
       await push?.[Symbol.asyncDispose]();
     }),
   };
-  bindings.set(server, binding);
+  contexts.set(server, context);
   return server;
 }
 
@@ -160,12 +182,15 @@ function pathBehind(base: string, request: Request): string {
   return pathname.startsWith(base) ? pathname.slice(base.length) : pathname;
 }
 
-// The card is for those who do not know yet what is spoken here, so no version is refused.
+/**
+ * The version that a request for the card names; undefined if it is unknown: the card is for
+ * everyone.
+ */
 function versionOf(request: Request): Version | undefined {
   try {
     return readVersion(request);
   } catch {
-    // The request itself is answered with this error; here only the label of a metric is missing.
+    // An unknown version gets the default card, which says what the server supports.
     return undefined;
   }
 }

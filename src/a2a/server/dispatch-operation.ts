@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import type { Operation, Result, Version } from '../protocol/dialect.ts';
+import type { Abortable } from '../../stream/types.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
-import { eventStream, type TaskEventStream } from './task-stream.ts';
+import type { Dialect, Operation, Result, Version } from '../protocol/dialect.ts';
 import type { A2AMessage } from '../protocol/model.ts';
-import type { Caller, Operations, Submitted } from './task-operations.ts';
+import { encodePart } from '../protocol/task-encoder.ts';
 import type { PushConfigs } from '../push/push-configs.ts';
 import {
   readLength,
@@ -13,88 +13,159 @@ import {
   readPush,
   readSend,
   readTaskId,
-  requireString,
+  optionalString,
 } from './parse-params.ts';
-import type { StreamSlot } from './stream-registry.ts';
-import { encodePart } from '../protocol/task-encoder.ts';
+import type { StreamRegistry, StreamSlot } from '../../http/stream-registry.ts';
+import type { Caller, Operations, Submitted } from './task-operations.ts';
+import { once, type TaskStreamEvent } from './task-stream.ts';
 
-/** Answers a turn before it becomes a task: with the parts of a plain message, at least one, or not at all. */
+/**
+ * Replies to a turn before it becomes a task. Parts, at least one, are sent as a message and no
+ * task is created; undefined creates the task.
+ */
 export type Reply = (
   turn: Turn,
   options: { readonly signal: AbortSignal },
 ) => Promise<readonly Part[] | undefined>;
 
-export interface DispatchContext {
+/** What the bindings of one server share. */
+export interface ServerContext {
   readonly operations: Operations;
+  /** Undefined if the server sends no push notifications. */
   readonly push: PushConfigs | undefined;
   readonly reply: Reply | undefined;
   readonly extendedCard: ((caller: Caller, version: Version) => JsonObject) | undefined;
-  /** What the agent takes, as its card says. */
+  /** The media types that the agent accepts, as its card says. */
   readonly inputModes: readonly string[];
   readonly maxParts: number;
+  readonly streams: StreamRegistry;
+  readonly heartbeatMs: number;
+  readonly maxBodyBytes: number;
+  readonly extensions: readonly string[];
+  readonly requiredExtensions: readonly string[];
+  /** Gets internal failures, whose text callers do not see. */
+  readonly onError: (error: unknown) => void;
 }
 
-export interface DispatchOptions {
+/** A request, as a binding has read it. */
+export interface OperationCall {
+  readonly operation: Operation;
+  readonly dialect: Dialect;
+  /** In the form of the dialect. */
+  readonly params: JsonObject;
   readonly caller: Caller;
-  readonly version: Version;
-  /** Where the caller's last stream broke off. */
-  readonly lastEventId?: string | undefined;
-  /** Aborts when the caller leaves, and when the server does. */
-  readonly leaving: StreamSlot;
+  /** The last event that the caller has received. */
+  readonly lastEventId: string | undefined;
+  /** The extensions that the caller supports. */
+  readonly extensions: readonly string[];
+  /** Aborts when the caller disconnects. */
+  readonly disconnect: Required<Abortable>;
 }
 
-export type Streamed = { readonly kind: 'events'; readonly events: TaskEventStream };
+/** The events of a task in batches. The reader must release the slot, however the stream ends. */
+export interface TaskStream {
+  readonly kind: 'stream';
+  readonly batches: AsyncIterable<readonly TaskStreamEvent[]>;
+  readonly slot: StreamSlot;
+}
 
-/** One operation, with its parameters in the spelling of 1.0. Throws `A2AError`s. */
-export async function dispatch(
-  operation: Operation,
-  params: JsonObject,
-  server: DispatchContext,
-  call: DispatchOptions,
-): Promise<Result | Streamed> {
+export interface Dispatched {
+  /** The extensions that caller and server both support. */
+  readonly agreed: readonly string[];
+  readonly outcome: Result | TaskStream;
+}
+
+/**
+ * Runs one operation, the same for all bindings: agrees on extensions, takes a slot, decodes the
+ * parameters and calls the operation. Throws `A2AError`s, and errors for `toA2AError`.
+ */
+export async function dispatch(call: OperationCall, server: ServerContext): Promise<Dispatched> {
+  const { operation, dialect, caller, disconnect } = call;
+  const agreed = agreeExtensions(server, call.extensions, dialect.version);
+  const { streams } = server;
+  const slot = isStream(operation)
+    ? streams.openStream(caller.owner, disconnect)
+    : streams.openUnary(disconnect);
+  let streaming = false;
+  try {
+    const outcome = await runOperation(call, server, slot);
+    streaming = outcome.kind === 'stream';
+    return { agreed, outcome };
+  } finally {
+    // The reader of a stream releases its slot.
+    if (!streaming) slot.release();
+  }
+}
+
+export const isStream = (operation: Operation): boolean =>
+  operation === 'stream' || operation === 'subscribe';
+
+/**
+ * Throws if the caller lacks an extension that the agent requires; returns those that both support.
+ */
+function agreeExtensions(
+  { extensions, requiredExtensions }: ServerContext,
+  supported: readonly string[],
+  version: Version,
+): readonly string[] {
+  const missing = requiredExtensions.filter((uri) => !supported.includes(uri));
+  if (missing.length > 0)
+    throw new A2AError(
+      version === '0.3' ? 'UNSUPPORTED_OPERATION' : 'EXTENSION_SUPPORT_REQUIRED',
+      `missing required extension ${missing.join(', ')}; name it in the header A2A-Extensions`,
+    );
+  return extensions.filter((uri) => supported.includes(uri));
+}
+
+async function runOperation(
+  call: OperationCall,
+  server: ServerContext,
+  slot: StreamSlot,
+): Promise<Result | TaskStream> {
+  const { operation, dialect, lastEventId } = call;
+  const { version } = dialect;
   const { operations } = server;
-  const { version, leaving } = call;
-  const tenant = call.caller.tenant ?? requireString(params, 'tenant');
+  const params = dialect.decode(operation, call.params);
+  const tenant = call.caller.tenant ?? optionalString(params, 'tenant');
   const caller = tenant === undefined ? call.caller : { ...call.caller, tenant };
   switch (operation) {
     case 'send':
     case 'stream':
-      return send(operation, params, server, call, caller);
+      return send(call, params, caller, server, slot);
     case 'get': {
       const length = readLength(params['historyLength']);
       return { kind: 'task', task: await operations.get(readTaskId(params), caller, length) };
     }
     case 'cancel': {
       const task = readTaskId(params);
-      const asItIs = unlessDisconnected(leaving, () => operations.get(task, caller));
-      return { kind: 'task', task: await operations.cancel(task, caller, leaving).catch(asItIs) };
+      const current = unlessDisconnected(slot, () => operations.get(task, caller));
+      return { kind: 'task', task: await operations.cancel(task, caller, slot).catch(current) };
     }
     case 'subscribe': {
       const task = readTaskId(params);
-      const after = call.lastEventId;
-      const { ended, events } = await operations.subscribe(task, caller, after, leaving);
-      if (ended && after === undefined && version === '1.0')
+      const { ended, batches } = await operations.subscribe(task, caller, lastEventId, slot);
+      if (ended && lastEventId === undefined && version === '1.0')
         throw new A2AError(
           'UNSUPPORTED_OPERATION',
-          `task ${task} has ended; read it with GetTask, or subscribe with Last-Event-ID to get what was missed`,
+          `cannot subscribe: task "${task}" has ended; read it with GetTask, or send Last-Event-ID to get the missed events`,
         );
-      return { kind: 'events', events };
+      return { kind: 'stream', batches, slot };
     }
     case 'list':
       return { kind: 'page', page: await operations.list(readList(params), caller) };
     case 'createPush': {
-      const push = need(server.push);
+      const push = requirePush(server.push);
       const { task, seq } = await operations.own(readTaskId(params, 'taskId'), caller);
-      const given = readPush(params);
-      await push.check(given.url);
-      return { kind: 'pushConfig', config: await push.create(task, given, version, seq) };
+      const config = readPush(params);
+      await push.check(config.url);
+      return { kind: 'pushConfig', config: await push.create(task, config, version, seq) };
     }
     case 'getPush':
     case 'listPush':
     case 'deletePush': {
-      const push = need(server.push);
+      const push = requirePush(server.push);
       const { task } = await operations.own(readTaskId(params, 'taskId'), caller);
-      const id = requireString(params, 'id');
+      const id = optionalString(params, 'id');
       if (operation === 'listPush') return { kind: 'pushConfigs', configs: await push.list(task) };
       if (operation === 'getPush') return { kind: 'pushConfig', config: await push.get(task, id) };
       await push.delete(task, id);
@@ -110,73 +181,100 @@ export async function dispatch(
 }
 
 async function send(
-  operation: 'send' | 'stream',
+  { operation, dialect, lastEventId }: OperationCall,
   params: JsonObject,
-  { operations, push, reply, inputModes, maxParts }: DispatchContext,
-  { version, leaving, lastEventId }: DispatchOptions,
   caller: Caller,
-): Promise<Result | Streamed> {
+  { operations, push, reply, inputModes, maxParts }: ServerContext,
+  slot: StreamSlot,
+): Promise<Result | TaskStream> {
   const incoming = readSend(params, { maxParts });
   for (const { mediaType } of incoming.parts) checkMedia(mediaType, inputModes);
-  if (incoming.push) await need(push).check(incoming.push.url);
+  if (incoming.push) await requirePush(push).check(incoming.push.url);
   const turn = await operations.prepare(incoming, caller, lastEventId);
   const parts =
-    incoming.taskId === undefined ? await reply?.(turn, { signal: leaving.signal }) : undefined;
+    incoming.taskId === undefined ? await reply?.(turn, { signal: slot.signal }) : undefined;
   if (parts) {
     const message = replyMessage(turn, parts);
     if (operation === 'send') return { kind: 'sent', sent: { message } };
-    const events = eventStream(() => once([{ id: '1', out: { message }, last: true }]));
-    return { kind: 'events', events };
+    const batches = once([{ id: '1', out: { message }, last: true }]);
+    return { kind: 'stream', batches, slot };
   }
   const submit = async (): Promise<Submitted> => {
     const submitted = await operations.submit(turn);
     if (incoming.push) {
-      const place = { task: submitted.task, messageId: turn.messageId };
-      await need(push).ensure(place, incoming.push, version, submitted.entry.seq - 1);
+      const { task, entry } = submitted;
+      const { messageId } = turn;
+      const config = incoming.push;
+      await requirePush(push).ensure({ task, messageId }, config, dialect.version, entry.seq - 1);
     }
     return submitted;
   };
-  // Pulled by the response, so that its headers go out beside the commit, not after it.
+  const { historyLength } = incoming;
+  // The stream submits the turn with its first read, so that the headers of the response go out
+  // while the turn is committed, not after it.
   if (operation === 'stream') {
-    const { historyLength } = incoming;
-    const more = {
-      ...(historyLength !== undefined && { historyLength }),
-      ...(lastEventId !== undefined && { after: lastEventId }),
-    };
-    return { kind: 'events', events: operations.stream(submit, leaving, more) };
+    const batches = operations.stream(submit, slot, lastEventId, historyLength);
+    return { kind: 'stream', batches, slot };
   }
   const { task } = await submit();
   if (incoming.blocking)
-    await operations.settled(task, leaving).catch(unlessDisconnected(leaving, () => undefined));
-  return {
-    kind: 'sent',
-    sent: { task: await operations.get(task, caller, incoming.historyLength) },
-  };
+    await operations.settled(task, slot).catch(unlessDisconnected(slot, () => undefined));
+  return { kind: 'sent', sent: { task: await operations.get(task, caller, historyLength) } };
 }
 
-/** A server that goes away says how it stands to who waits; for a caller that left there is nobody to tell. */
+/**
+ * Handles the abort of a wait. When the server drains, a waiting caller gets the current task. If
+ * the caller disconnected, the error is rethrown.
+ */
 const unlessDisconnected =
-  <T>(leaving: StreamSlot, asItIs: () => T) =>
+  <T>(slot: StreamSlot, current: () => T) =>
   (error: unknown): T => {
-    if (leaving.closedByServer()) return asItIs();
+    if (slot.closedByServer()) return current();
     throw error;
   };
 
-function need(push: PushConfigs | undefined): PushConfigs {
-  if (push) return push;
-  throw new A2AError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this server sends no push notifications');
+/**
+ * Why a stream ended early: the error for the caller, a drain, or undefined if the caller
+ * disconnected.
+ */
+export function streamEndReason(
+  error: unknown,
+  slot: StreamSlot,
+  onError: ServerContext['onError'],
+): A2AError | 'drain' | undefined {
+  if (slot.closedByServer()) return 'drain';
+  return slot.aborted ? undefined : toA2AError(error, onError);
 }
 
-/** A type that the card does not name is refused; a part without one is left to the agent. */
+/** The error for the caller. Reports an internal failure, whose text the caller does not see. */
+export function toA2AError(error: unknown, onError: ServerContext['onError']): A2AError {
+  const converted = A2AError.of(error);
+  const { reason } = converted;
+  const withheld = reason === 'INTERNAL_ERROR' || reason === 'UNAVAILABLE';
+  if (converted !== error ? withheld : reason === 'INVALID_AGENT_RESPONSE') onError(error);
+  return converted;
+}
+
+function requirePush(push: PushConfigs | undefined): PushConfigs {
+  if (push) return push;
+  throw new A2AError(
+    'PUSH_NOTIFICATION_NOT_SUPPORTED',
+    'this server does not send push notifications',
+  );
+}
+
+/**
+ * Throws for a media type that the card does not name. The agent decides about parts without one.
+ */
 function checkMedia(mediaType: string | undefined, modes: readonly string[]): void {
   if (mediaType === undefined) return;
   const [type = ''] = mediaType.toLowerCase().split(';');
   const [family] = type.split('/');
-  const taken = modes.some((mode) => mode === type || mode === '*/*' || mode === `${family}/*`);
-  if (taken) return;
+  const accepted = modes.some((mode) => mode === type || mode === '*/*' || mode === `${family}/*`);
+  if (accepted) return;
   throw new A2AError(
     'CONTENT_TYPE_NOT_SUPPORTED',
-    `this agent does not take ${type}; it takes ${modes.join(', ')}`,
+    `unsupported media type "${type}"; this agent accepts ${modes.join(', ')}`,
   );
 }
 
@@ -184,7 +282,7 @@ function replyMessage(turn: Turn, parts: readonly Part[]): A2AMessage {
   if (parts.length === 0)
     throw new A2AError(
       'INVALID_AGENT_RESPONSE',
-      'the agent answered with a message that has no parts, and A2A wants at least one: `reply` must give a part, or undefined to make a task of the turn',
+      'the agent sent a message without parts: `reply` must return at least one part, or undefined to create a task',
     );
   return {
     messageId: randomUUID(),
@@ -192,8 +290,4 @@ function replyMessage(turn: Turn, parts: readonly Part[]): A2AMessage {
     role: 'ROLE_AGENT',
     parts: parts.map(encodePart),
   };
-}
-
-async function* once<T>(only: T): AsyncGenerator<T, void, undefined> {
-  yield only;
 }

@@ -2,70 +2,76 @@ import { sseResponse, type SseItem } from '../../http/sse-response.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import { DONE } from '../../stream/queue-reader.ts';
 import {
-  begin,
+  dispatch,
   streamEndReason,
-  type Begins,
-  type ServerContext,
   type OperationCall,
-} from './begin-call.ts';
+  type ServerContext,
+  type TaskStream,
+} from './dispatch-operation.ts';
 import type { Dialect } from '../protocol/dialect.ts';
 import type { A2AError } from '../protocol/a2a-errors.ts';
 import type { TaskStreamEvent } from './task-stream.ts';
-import type { StreamSlot } from './stream-registry.ts';
+import type { StreamSlot } from '../../http/stream-registry.ts';
 
-/** How a binding over HTTP wraps what a dialect has encoded. */
+/** How a binding over HTTP wraps encoded results, events and errors. */
 export interface Envelope {
   result(value: unknown): Response;
-  /** The text behind `data: `. */
+  /** The text after `data: `. */
   event(value: unknown): string;
-  error(refusal: A2AError): string;
+  error(error: A2AError): string;
 }
 
-/** How soon a client should come back to a server that goes away. */
+/** When a client should reconnect after the server drained. */
 const RETRY_MS = 1000;
 
-/** Performs a call. A stream's headers go out at once; what fails behind them is told inside it. */
+/**
+ * Dispatches a call and writes its response. The headers of a stream go out immediately; a failure
+ * after them is an SSE event `error`.
+ */
 export async function toHttpResponse(
   call: OperationCall,
-  binding: ServerContext,
+  server: ServerContext,
   envelope: Envelope,
 ): Promise<Response> {
   const { dialect } = call;
-  const { agreed, result } = await begin(call, binding);
+  const { agreed, outcome } = await dispatch(call, server);
   const response =
-    result.kind === 'events'
+    outcome.kind === 'stream'
       ? sseResponse(
           keepAlive(
-            new SseEventIterator(result, dialect, binding, envelope),
-            binding.heartbeatMs,
+            new SseEventIterator(outcome, dialect, server, envelope),
+            server.heartbeatMs,
             () => 'heartbeat' as const,
           ),
         )
-      : envelope.result(dialect.encode(result));
+      : envelope.result(dialect.encode(outcome));
   const header = dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions';
   if (agreed.length > 0) response.headers.set(header, agreed.join(', '));
   return response;
 }
 
-/** A stream's events as they go out. By hand, since every token passes here: a generator costs twice as much. */
+/**
+ * The events of a stream as SSE items. Written as a class because every token passes here: an async
+ * generator costs twice as much.
+ */
 class SseEventIterator implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
   readonly #batches: AsyncIterator<readonly TaskStreamEvent[]>;
-  readonly #place: StreamSlot;
+  readonly #slot: StreamSlot;
   readonly #onError: ServerContext['onError'];
   readonly #envelope: Envelope;
   readonly #encode: (event: TaskStreamEvent) => SseItem;
-  /** Why the rest of a batch cannot be sent; those before it go first. */
-  #broken: { readonly error: unknown } | undefined;
-  #over = false;
+  /** Why the rest of a batch cannot be encoded; thrown after the events before it were sent. */
+  #failure: { readonly error: unknown } | undefined;
+  #ended = false;
 
   constructor(
-    { events, place }: Begins,
+    { batches, slot }: TaskStream,
     dialect: Dialect,
     { onError }: ServerContext,
     envelope: Envelope,
   ) {
-    this.#batches = events.batches()[Symbol.asyncIterator]();
-    this.#place = place;
+    this.#batches = batches[Symbol.asyncIterator]();
+    this.#slot = slot;
     this.#onError = onError;
     this.#envelope = envelope;
     this.#encode = ({ id, out, last }) => ({
@@ -79,49 +85,51 @@ class SseEventIterator implements AsyncIterableIterator<SseItem | readonly SseIt
   }
 
   async next(): Promise<IteratorResult<SseItem | readonly SseItem[]>> {
-    if (this.#over) return DONE;
+    if (this.#ended) return DONE;
     try {
-      if (this.#broken) throw this.#broken.error;
+      if (this.#failure) throw this.#failure.error;
       const { done, value } = await this.#batches.next();
       if (!done) return { done: false, value: this.#encodeAll(value) };
     } catch (error) {
-      const why = streamEndReason(error, this.#place, this.#onError);
-      // What could not be encoded leaves its source open.
+      const reason = streamEndReason(error, this.#slot, this.#onError);
+      // An event that cannot be encoded does not close its source.
       await this.return();
-      if (why === 'server left') return { done: false, value: { retry: RETRY_MS } };
-      if (why) return { done: false, value: errorItem(why, this.#envelope) };
+      if (reason === 'drain') return { done: false, value: { retry: RETRY_MS } };
+      if (reason) return { done: false, value: errorItem(reason, this.#envelope) };
     }
     return this.return();
   }
 
-  /** As many as can be encoded: one that cannot must not take those before it along. */
+  /**
+   * Encodes a batch up to the first event that fails, so that the events before it are still sent.
+   */
   #encodeAll(batch: readonly TaskStreamEvent[]): readonly SseItem[] {
     const items: SseItem[] = [];
     try {
       for (const event of batch) items.push(this.#encode(event));
     } catch (error) {
       if (items.length === 0) throw error;
-      this.#broken = { error };
+      this.#failure = { error };
     }
     return items;
   }
 
-  /** Also while a `next` waits: the place is left first, which ends whatever is read in it. */
+  /** May be called while a `next` waits: releasing the slot aborts that read. */
   async return(): Promise<IteratorResult<SseItem | readonly SseItem[]>> {
-    this.#over = true;
-    this.#place.release();
+    this.#ended = true;
+    this.#slot.release();
     await this.#batches.return?.();
     return DONE;
   }
 }
 
-/** A stream's end by a failure; one that will pass says when to come back. */
-export const errorItem = (refusal: A2AError, { error }: Pick<Envelope, 'error'>): SseItem => ({
+/** The SSE event that ends a failed stream, with `retry:` if the failure is temporary. */
+export const errorItem = (error: A2AError, envelope: Pick<Envelope, 'error'>): SseItem => ({
   event: 'error',
-  data: error(refusal),
-  ...(refusal.retryAfterMs !== undefined && { retry: refusal.retryAfterMs }),
+  data: envelope.error(error),
+  ...(error.retryAfterMs !== undefined && { retry: error.retryAfterMs }),
 });
 
-/** The headers of an answer that refuses. */
+/** The headers of an error response. */
 export const headersOf = ({ retryAfter }: A2AError): Readonly<Record<string, string>> =>
   retryAfter === undefined ? {} : { 'retry-after': retryAfter };

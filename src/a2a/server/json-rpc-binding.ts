@@ -1,10 +1,10 @@
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
 import { disconnectSignal } from '../../http/node-request.ts';
 import { sseResponse } from '../../http/sse-response.ts';
 import { textResponse } from '../../http/text-response.ts';
 import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
-import { isStream, toA2AError, type ServerContext } from './begin-call.ts';
+import { isStream, toA2AError, type ServerContext } from './dispatch-operation.ts';
 import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
@@ -17,6 +17,7 @@ import {
   readVersion,
 } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
+import { once } from './task-stream.ts';
 
 const BY_NAME = new Map(
   [DIALECT_10, DIALECT_03].flatMap((dialect) =>
@@ -26,30 +27,30 @@ const BY_NAME = new Map(
   ),
 );
 
-/** The JSON-RPC binding of both versions on one URL: the header chooses, else the method's name. */
+/** Handles a JSON-RPC request. The header decides the version, or else the name of the method. */
 export async function serveJsonRpc(
   request: Request,
   caller: Caller,
-  binding: ServerContext,
+  server: ServerContext,
 ): Promise<Response> {
   let id: RpcId | null = null;
   let dialect: Dialect = DIALECT_10;
   let streams = false;
   try {
-    const body = await readJsonRequest(request, binding.maxBodyBytes).catch((error: unknown) => {
+    const body = await readJsonRequest(request, server.maxBodyBytes).catch((error: unknown) => {
       if (readVersion(request) !== '1.0') dialect = DIALECT_03;
       throw error;
     });
     const call = readCall(body);
     id = call.id;
-    const asked = readVersion(request);
-    if (asked !== '1.0') dialect = DIALECT_03;
+    const requested = readVersion(request);
+    if (requested !== '1.0') dialect = DIALECT_03;
     if (call.problem) throw call.problem;
     const method = BY_NAME.get(call.method);
-    if (!method || (asked !== undefined && asked !== method.dialect.version))
+    if (!method || (requested !== undefined && requested !== method.dialect.version))
       throw new A2AError(
         'METHOD_NOT_FOUND',
-        `there is no method ${call.method}${asked ? ` in A2A ${asked}` : ''}`,
+        `unknown method "${call.method}"${requested ? ` of A2A ${requested}` : ''}`,
       );
     dialect = method.dialect;
     streams = isStream(method.operation);
@@ -63,22 +64,18 @@ export async function serveJsonRpc(
         caller,
         lastEventId: readLastEventId(fields, params),
         extensions: readExtensions(fields),
-        leaving: disconnectSignal(request),
+        disconnect: disconnectSignal(request),
       },
-      binding,
+      server,
       envelope(id, dialect),
     );
   } catch (error) {
-    const refusal = toA2AError(error, binding.onError);
-    // Clients of 0.3 read the answer to a streaming method as a stream, also when it is a refusal.
+    const failure = toA2AError(error, server.onError);
+    // Clients of 0.3 read the response of a streaming method as a stream, also if it is an error.
     return streams && dialect.version === '0.3'
-      ? sseResponse(one(errorItem(refusal, envelope(id, dialect))))
-      : Response.json(failure(id, refusal, dialect), { headers: headersOf(refusal) });
+      ? sseResponse(once(errorItem(failure, envelope(id, dialect))))
+      : Response.json(errorBody(id, failure, dialect), { headers: headersOf(failure) });
   }
-}
-
-async function* one<T>(item: T): AsyncGenerator<T, void, undefined> {
-  yield item;
 }
 
 function envelope(id: RpcId | null, dialect: Dialect): Envelope {
@@ -87,40 +84,47 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
   return {
     result: (value) => textResponse(wrap(value), 200, { 'content-type': 'application/json' }),
     event: wrap,
-    error: (refusal) => JSON.stringify(failure(id, refusal, dialect)),
+    error: (error) => JSON.stringify(errorBody(id, error, dialect)),
   };
 }
 
-function failure(id: RpcId | null, refusal: A2AError, { version }: Dialect): JsonObject {
-  const { rpc } = REASONS[refusal.reason];
-  const data = version === '1.0' ? [refusal.info] : refusal.metadata;
-  return rpcError(id, rpc, refusal.message, data);
+function errorBody(id: RpcId | null, error: A2AError, { version }: Dialect): JsonObject {
+  const { rpc } = REASONS[error.reason];
+  const data = version === '1.0' ? [error.info] : error.metadata;
+  return rpcError(id, rpc, error.message, data);
 }
 
+/** A JSON-RPC request. */
 interface RpcCall {
   readonly id: RpcId | null;
   readonly method: string;
   readonly params: JsonObject;
-  /** What is wrong with it; the id is known all the same, so that the caller learns which it was. */
+  /** Why the request is invalid. Kept beside the id, so that the error response carries that id. */
   readonly problem?: A2AError;
 }
 
 function readCall(body: unknown): RpcCall {
-  const request = isObject(body) ? body : {};
+  const request = asObject(body);
   const { id, method, params } = request;
   const known = typeof id === 'string' || typeof id === 'number' ? id : null;
   const call = {
     id: known,
-    method: typeof method === 'string' ? method : '',
-    params: isObject(params) ? params : {},
+    method: asString(method),
+    params: asObject(params),
   };
   if (request['jsonrpc'] !== '2.0' || typeof method !== 'string')
-    return { ...call, problem: invalid('INVALID_REQUEST', 'send one JSON-RPC 2.0 request') };
-  // Without an id it would be a notification; A2A has none, so it is answered like one that has null.
+    return {
+      ...call,
+      problem: invalid('INVALID_REQUEST', 'invalid request: expected one JSON-RPC 2.0 object'),
+    };
+  // A request without an id would be a notification. A2A has none, so the response has the id null.
   if (id !== null && id !== undefined && known === null)
-    return { ...call, problem: invalid('INVALID_REQUEST', 'id is a string, a number or null') };
+    return {
+      ...call,
+      problem: invalid('INVALID_REQUEST', 'invalid id: expected a string, a number or null'),
+    };
   if (params !== undefined && !isObject(params))
-    return { ...call, problem: invalid('INVALID_PARAMS', 'params is an object') };
+    return { ...call, problem: invalid('INVALID_PARAMS', 'invalid params: expected an object') };
   return call;
 }
 

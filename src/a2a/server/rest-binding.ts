@@ -2,7 +2,7 @@ import { disconnectSignal } from '../../http/node-request.ts';
 import { textResponse } from '../../http/text-response.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { toHttpResponse, headersOf } from './http-response.ts';
-import { toA2AError, type ServerContext } from './begin-call.ts';
+import { toA2AError, type ServerContext } from './dispatch-operation.ts';
 import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
 import {
   DIALECT_10,
@@ -35,7 +35,10 @@ const route = (methods: string, path: string, operation: Operation): Route => ({
   operation,
 });
 
-/** The paths behind the agent's URL, and behind `/v1` for 0.3. The spec's text and its proto disagree on subscribe: both are served. */
+/**
+ * The paths under the agent's URL, and under `/v1` for 0.3. `subscribe` has two methods, because
+ * the text of the specification and its protobuf disagree.
+ */
 const ROUTES: readonly Route[] = [
   route('POST', '/message:send', 'send'),
   route('POST', '/message:stream', 'stream'),
@@ -52,7 +55,7 @@ const ROUTES: readonly Route[] = [
 
 const STATUS: Partial<Record<Operation, number>> = { createPush: 201, deletePush: 204 };
 
-/** Whether a path behind the agent's URL is one of this binding. */
+/** Whether a path under the agent's URL belongs to this binding. */
 export const isRestPath = (path: string): boolean => {
   const [, first = '', second = ''] = path.split('/');
   return [first, second].some((part) =>
@@ -60,26 +63,30 @@ export const isRestPath = (path: string): boolean => {
   );
 };
 
-/** The HTTP+JSON binding: 1.0 behind the agent's URL, or a tenant's name behind it; 0.3 behind `/v1`. */
+/**
+ * Handles a REST request: 1.0 under the agent's URL, or under a tenant's name there; 0.3 under
+ * `/v1`.
+ */
 export async function serveRest(
   request: Request,
   path: string,
   caller: Caller,
-  binding: ServerContext,
+  server: ServerContext,
 ): Promise<Response> {
   const type = mediaType(request);
   let dialect: Dialect = DIALECT_10;
   try {
-    const asked = readVersion(request);
-    const old = path.startsWith('/v1/') && asked !== '1.0';
-    if (old) dialect = DIALECT_03_REST;
-    const found = find(request.method, old ? path.slice(3) : path, !old);
-    if (!found || (asked === '0.3' && !old))
-      throw new A2AError('METHOD_NOT_FOUND', `there is no ${request.method} ${path}`);
+    const requested = readVersion(request);
+    const is03 = path.startsWith('/v1/') && requested !== '1.0';
+    if (is03) dialect = DIALECT_03_REST;
+    const found = find(request.method, is03 ? path.slice(3) : path, !is03);
+    if (!found || (requested === '0.3' && !is03))
+      throw new A2AError('METHOD_NOT_FOUND', `unknown operation ${request.method} ${path}`);
     const { operation, tenant } = found;
-    const given = await readParams(request, binding.maxBodyBytes);
-    // The JSON form of protobuf has two spellings; a caller of 0.3 who writes one may read no other.
-    if (old && isSnakeCase(given)) dialect = inSnakeCase(dialect);
+    const given = await readParams(request, server.maxBodyBytes);
+    // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read
+    // camelCase.
+    if (is03 && isSnakeCase(given)) dialect = inSnakeCase(dialect);
     const fields = headerFields(request);
     const call = {
       operation,
@@ -88,20 +95,21 @@ export async function serveRest(
       caller: { ...caller, ...(tenant !== undefined && { tenant }) },
       lastEventId: readLastEventId(fields, given),
       extensions: readExtensions(fields),
-      leaving: disconnectSignal(request),
+      disconnect: disconnectSignal(request),
     };
-    return await toHttpResponse(call, binding, {
+    return await toHttpResponse(call, server, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
       event: JSON.stringify,
-      error: (refusal) => JSON.stringify(failure(refusal, call.dialect)),
+      error: (error) => JSON.stringify(errorBody(error, call.dialect)),
     });
   } catch (error) {
-    const refusal = toA2AError(error, binding.onError);
-    const { http } = REASONS[refusal.reason];
-    return json(failure(refusal, dialect), http, type, headersOf(refusal));
+    const failure = toA2AError(error, server.onError);
+    const { http } = REASONS[failure.reason];
+    return json(errorBody(failure, dialect), http, type, headersOf(failure));
   }
 }
 
+/** The operation of a path, with the ids in it. */
 interface Found {
   readonly operation: Operation;
   readonly tenant?: string;
@@ -125,7 +133,7 @@ function find(method: string, path: string, tenants: boolean): Found | undefined
   return found && tenant !== undefined ? { ...found, tenant: decode(tenant) } : undefined;
 }
 
-/** The ids in the path, under the names that the operation has for them. */
+/** The ids of the path, under the parameter names of the operation. */
 function pathParams({ operation, task, config }: Found): JsonObject {
   const push = operation.endsWith('Push');
   return {
@@ -137,7 +145,10 @@ function pathParams({ operation, task, config }: Found): JsonObject {
 const NUMBERS = /^(history_?length|page_?size)$/i;
 const FLAGS = /^include_?artifacts$/i;
 
-/** The query and the body together. A query has only strings; those that stand for more are read here. */
+/**
+ * The parameters of query and body. Converts numbers and flags of the query, which has strings
+ * only.
+ */
 async function readParams(request: Request, maxBytes: number): Promise<JsonObject> {
   const params: Record<string, unknown> = {};
   for (const [name, value] of new URL(request.url).searchParams) {
@@ -150,17 +161,24 @@ async function readParams(request: Request, maxBytes: number): Promise<JsonObjec
   const text = await readBody(request, maxBytes);
   if (text !== '' || type !== null) {
     if (!/^application\/(a2a\+)?json\b/i.test(type ?? ''))
-      throw new A2AError('CONTENT_TYPE_NOT_SUPPORTED', `send application/json, not "${type}"`);
+      throw new A2AError(
+        'CONTENT_TYPE_NOT_SUPPORTED',
+        `invalid content type "${type}": expected application/json`,
+      );
   }
   const body = text === '' ? {} : parseJson(text);
-  if (!isObject(body)) throw new A2AError('INVALID_REQUEST', 'the body must be a JSON object');
+  if (!isObject(body))
+    throw new A2AError('INVALID_REQUEST', 'invalid body: expected a JSON object');
   return { ...params, ...body };
 }
 
-/** 1.0.1 prefers its own media type, 1.0.0 and 0.3 know only the general one: answer with the caller's. */
+/**
+ * The media type of the response: 1.0.1 has its own, 1.0.0 and 0.3 do not know it, so use the
+ * caller's.
+ */
 function mediaType({ headers }: Request): string {
-  const asked = `${headers.get('content-type')} ${headers.get('accept')}`;
-  return asked.includes('application/a2a+json') ? 'application/a2a+json' : 'application/json';
+  const types = `${headers.get('content-type')} ${headers.get('accept')}`;
+  return types.includes('application/a2a+json') ? 'application/a2a+json' : 'application/json';
 }
 
 const json = (
@@ -173,8 +191,8 @@ const json = (
     ? new Response(null, { status, headers })
     : textResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
 
-function failure(refusal: A2AError, { version }: Dialect): JsonObject {
-  const { message, reason, info, metadata } = refusal;
+function errorBody(error: A2AError, { version }: Dialect): JsonObject {
+  const { message, reason, info, metadata } = error;
   const { rpc, http, status } = REASONS[reason];
   if (version === '0.3') return { code: rpc, message, ...(metadata && { data: metadata }) };
   return { error: { code: http, status, message, details: [info] } };
@@ -184,6 +202,10 @@ function decode(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch (cause) {
-    throw new A2AError('INVALID_PARAMS', `${segment} is no part of a path`, { cause });
+    throw new A2AError(
+      'INVALID_PARAMS',
+      `invalid path segment "${segment}": expected percent-encoded text`,
+      { cause },
+    );
   }
 }

@@ -3,60 +3,74 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { getOwnTask } from '../../task/log/own-task.ts';
+import {
+  checkCount,
+  matchAnswers,
+  refuseAnswered,
+  spokenAnswers,
+} from '../../task/match-answers.ts';
+import { nameId } from '../../task/name-id.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
-import { checkCount, matchAnswers, refuseAnswered, spokenAnswers } from './match-answers.ts';
 import type { TextOptions } from '../protocol/stream-encoder.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 import {
   followTaskStream,
   seqOf,
   settled,
-  type TaskEventStream,
   type TaskViewOptions,
-  type Start,
+  type BeginStream,
+  type TaskStreamEvent,
 } from './task-stream.ts';
 import type { A2ATask, A2ATaskPage } from '../protocol/model.ts';
 import type { SendRequest, ListRequest } from './parse-params.ts';
-import { encodeTask, nameId } from '../protocol/task-encoder.ts';
+import { encodeTask } from '../protocol/task-encoder.ts';
 
-/** Who asks. What belongs to another owner or tenant does not exist for them. */
+/** The caller of an operation. Tasks of other owners or tenants do not exist for it. */
 export interface Caller {
   readonly owner?: string;
   readonly tenant?: string;
-  /** The trace that the request came with; it goes with the turn. */
+  /** The trace context of the request, stored with the turn. */
   readonly trace?: JsonObject | undefined;
 }
 
+/** Options of `Operations`. */
 export interface OperationsOptions {
   readonly agent: string;
   readonly log: TaskLog;
   readonly runner: Runner;
-  /** How many messages of a task's history are given at most. */
+  /** The most messages of a task's history in a response; 1000 by default. */
   readonly maxHistory?: number;
-  /** How the text of a run is shown. */
+  /** How callers see the text of a run. */
   readonly text?: TextOptions;
-  /** For an audit log: answers that are refused here; those that the runner refuses are its own. */
+  /** For an audit log: called with answers that are refused here. The runner reports its own. */
   readonly onRefusedAnswers?: OnRefusedAnswers;
 }
 
 /**
- * From this size on a page of a list takes no further task. A hundred tasks with their histories and artifacts
- * may have gigabytes, and the caller of a small request chooses that.
+ * A list page of this size gets no further task. A hundred tasks with histories and artifacts may
+ * have gigabytes, and a small request of the caller decides that.
  */
 const MAX_PAGE_CHARS = 8 * 1024 * 1024;
 
-/** A turn that is in the log, with its entry there. */
+interface Subscribed {
+  /** Whether the task had ended before. */
+  readonly ended: boolean;
+  readonly batches: AsyncIterable<readonly TaskStreamEvent[]>;
+}
+
+/** A turn in the log, with its entry. */
 export interface Submitted {
   readonly task: string;
   readonly entry: Entry;
-  /** It went to a task that was there before, or it was there itself. */
+  /** Whether the task, or this turn itself, existed before. */
   readonly known: boolean;
 }
 
 /**
- * What an A2A server does with tasks, whatever the binding: each binding only reads requests and
- * writes answers. A stream's life never decides the task's: leaving one is not a cancel.
+ * The task operations of an A2A server, the same for all bindings. Closing a stream never cancels
+ * its task.
  */
 export class Operations {
   readonly #agent: string;
@@ -77,8 +91,8 @@ export class Operations {
   }
 
   /**
-   * Checks a message against its task; nothing is written yet. `lastEventId` is the last event that
-   * the caller has: plain text cannot answer a question that came behind it.
+   * Validates a message against its task and returns the turn; writes nothing. `lastEventId` is the
+   * last event that the caller has received: text cannot answer a question that came after it.
    */
   async prepare(incoming: SendRequest, caller: Caller, lastEventId?: string): Promise<Turn> {
     try {
@@ -90,8 +104,8 @@ export class Operations {
           ? incoming.answers
           : spokenAnswers(incoming.parts);
       if (answers.length > 0) {
-        const place = { agent: this.#agent, owner: caller.owner ?? '', messageId };
-        const refused = { ...place, task: taskId, context: contextId, answers };
+        const sender = { agent: this.#agent, owner: caller.owner ?? '', messageId };
+        const refused = { ...sender, task: taskId, context: contextId, answers };
         await this.#onRefusedAnswers?.(refused, error);
       }
       throw error;
@@ -100,19 +114,22 @@ export class Operations {
 
   async #turnOf(incoming: SendRequest, caller: Caller, lastEventId?: string): Promise<Turn> {
     const { taskId, contextId, messageId } = incoming;
-    const { trace, ...place } = caller;
+    const { trace, ...scope } = caller;
     checkCount(incoming.answers);
     const metadata = trace ? { ...trace, ...incoming.metadata } : incoming.metadata;
     const snapshot = taskId === undefined ? undefined : await this.own(taskId, caller);
-    // Sent again, it is the message that is there already, whatever has become of the task.
+    // A message that is sent again is the stored turn, whatever the state of the task is now.
     const again = snapshot?.turns.some((turn) => turn.messageId === messageId) ?? false;
     if (snapshot && contextId !== undefined && contextId !== snapshot.context)
-      throw new A2AError('INVALID_PARAMS', `task ${snapshot.task} belongs to another contextId`);
+      throw new A2AError(
+        'INVALID_PARAMS',
+        `invalid contextId "${contextId}": expected that of task "${snapshot.task}"`,
+      );
     if (snapshot && isFinal(snapshot.state) && !again) {
       for (const { id } of incoming.answers) await refuseAnswered(this.#log, snapshot, id);
       throw new A2AError(
         'UNSUPPORTED_OPERATION',
-        `task ${snapshot.task} is ${snapshot.state} and takes no more messages; send without taskId to start another`,
+        `cannot send: task "${snapshot.task}" is ${snapshot.state}; send without taskId to start a new task`,
       );
     }
     const { parts, answers } =
@@ -125,13 +142,15 @@ export class Operations {
       context: snapshot?.context ?? contextId ?? uuidV7(),
       messageId,
       parts,
-      ...place,
+      ...scope,
       ...(answers.length > 0 && { answers }),
       ...(metadata && { metadata }),
     };
   }
 
-  /** Durable when it resolves; a message that was there already gives its entry of then. */
+  /**
+   * Stores a turn; durable when it resolves. A message that is stored already returns its entry.
+   */
   async submit(turn: Turn): Promise<Submitted> {
     const entry = await this.#runner.submit(turn);
     const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
@@ -139,22 +158,24 @@ export class Operations {
   }
 
   /**
-   * What follows a turn, up to the end or the next wait for a person; submits it when it is read. A
-   * message that was `known` goes on behind `after`, as some clients come back: by sending it again.
+   * The events after a turn, until the task ends or waits for a person. Submits the turn with the
+   * first read. If the message was `known`, the stream resumes after the event `after`: some
+   * clients reconnect by sending the message again.
    */
   stream(
     submit: () => Promise<Submitted>,
     options: Abortable,
-    { after, historyLength }: { readonly after?: string; readonly historyLength?: number } = {},
-  ): TaskEventStream {
-    const begin = async (): Promise<{ task: string; start: Start }> => {
+    after?: string,
+    historyLength?: number,
+  ): AsyncIterable<readonly TaskStreamEvent[]> {
+    const begin: BeginStream = async () => {
       const { task, entry, known } = await submit();
       if (!known || after === undefined || seqOf(after) < entry.seq)
         return { task, start: { from: entry.seq, entry } };
-      checkPlace(task, after, (await this.#log.get(task))?.seq ?? 0);
+      checkEventId(task, after, (await this.#log.get(task))?.seq ?? 0);
       return { task, start: { after } };
     };
-    return followTaskStream(this.#log, begin, options, this.#shown(historyLength));
+    return followTaskStream(this.#log, begin, options, this.#viewOptions(historyLength));
   }
 
   /** Resolves when the task has ended or waits for a person. */
@@ -162,12 +183,13 @@ export class Operations {
     return settled(this.#log, task, options);
   }
 
+  /** Reads a task of the caller. */
   async get(task: string, caller: Caller, historyLength?: number): Promise<A2ATask> {
     const snapshot = await this.own(task, caller);
     return this.#view(snapshot, historyLength);
   }
 
-  /** Resolves with the canceled task once its run has ended. */
+  /** Cancels a task. Resolves with it after its run has ended. */
   async cancel(task: string, caller: Caller, options: Abortable): Promise<A2ATask> {
     const before = await this.own(task, caller);
     if (isFinal(before.state) && before.state !== 'canceled') throw notCancelable(before);
@@ -181,33 +203,36 @@ export class Operations {
   }
 
   /**
-   * Goes on behind `after`, missing and repeating nothing, also for a task that has ended. Without
-   * it, the task as it is and then what follows.
+   * The events after the event `after`, without loss or repetition, also for a task that has ended.
+   * Without `after`, the current task and then the events that follow.
    */
   async subscribe(
     task: string,
     caller: Caller,
     after: string | undefined,
     options: Abortable,
-  ): Promise<{ readonly ended: boolean; readonly events: TaskEventStream }> {
+  ): Promise<Subscribed> {
     const { seq, state } = await this.own(task, caller);
-    if (after !== undefined) checkPlace(task, after, seq);
+    if (after !== undefined) checkEventId(task, after, seq);
     const start = after === undefined ? { from: seq, watch: true } : { after };
-    const begin = (): Promise<{ task: string; start: Start }> => Promise.resolve({ task, start });
-    const events = followTaskStream(this.#log, begin, options, this.#shown());
-    return { ended: isFinal(state), events };
+    const begin: BeginStream = () => Promise.resolve({ task, start });
+    const batches = followTaskStream(this.#log, begin, options, this.#viewOptions());
+    return { ended: isFinal(state), batches };
   }
 
-  /** Newest change first. A page ends early when its tasks are long. The first page counts all that match; later ones carry the count along. */
+  /**
+   * One list page of tasks, newest change first. It ends early if its tasks are large. The first
+   * page counts all matching tasks; the page token carries that count to the later ones.
+   */
   async list(request: ListRequest, caller: Caller): Promise<A2ATaskPage> {
     const { pageSize, artifacts, pageToken, historyLength: length, ...filter } = request;
     const historyLength = Math.min(length, this.#maxHistory);
     const { owner = '', tenant = '' } = caller;
     const query = { ...filter, agent: this.#agent, owner, tenant };
-    const which = nameId(JSON.stringify(query)).slice(0, 8);
-    const { after, total } = parseToken(pageToken, which);
+    const queryHash = nameId(JSON.stringify(query)).slice(0, 8);
+    const { after, total } = parseToken(pageToken, queryHash);
     const totalSize = total ?? (await this.#log.count(query));
-    // What a task has said and made is read only if it is shown.
+    // Texts and artifacts of a task are read only if they are shown.
     const outline = historyLength === 0 && !artifacts && this.#text.pattern === undefined;
     const items = this.#log.list({
       ...query,
@@ -215,7 +240,7 @@ export class Operations {
       ...(after !== undefined && { after }),
     });
     const tasks: A2ATask[] = [];
-    let place: string | undefined;
+    let checkpoint: string | undefined;
     let more = false;
     let chars = 0;
     for await (const snapshot of items) {
@@ -223,56 +248,66 @@ export class Operations {
       if (more) break;
       const task = encodeTask(snapshot, { historyLength, artifacts, text: this.#text });
       tasks.push(task);
-      // Without both, a task is some hundred characters.
+      // Without history and artifacts a task has a few hundred characters.
       if (historyLength > 0 || artifacts) chars += JSON.stringify(task).length;
-      place = items.checkpoint;
+      checkpoint = items.checkpoint;
     }
     return {
       tasks,
-      nextPageToken: more ? `${place}.${totalSize}.${which}` : '',
+      nextPageToken: more ? `${checkpoint}.${totalSize}.${queryHash}` : '',
       pageSize,
       totalSize,
     };
   }
 
   #view(snapshot: Snapshot, length?: number): A2ATask {
-    const { historyLength, text } = this.#shown(length);
+    const { historyLength, text } = this.#viewOptions(length);
     return encodeTask(snapshot, { historyLength, text });
   }
 
-  #shown(historyLength = Infinity): Required<TaskViewOptions> {
+  #viewOptions(historyLength = Infinity): Required<TaskViewOptions> {
     return { historyLength: Math.min(historyLength, this.#maxHistory), text: this.#text };
   }
 
-  /** The task, if it is this caller's. */
-  async own(task: string, caller: Caller): Promise<Snapshot> {
-    const snapshot = await this.#log.get(task);
-    if (snapshot && this.#owns(snapshot, caller)) return snapshot;
-    // Somebody else's task is as good as none: its existence is not told.
-    throw new A2AError('TASK_NOT_FOUND', `task ${task} was not found`);
-  }
-
-  #owns({ agent, owner, turns }: Snapshot, caller: Caller): boolean {
-    return agent === this.#agent && owner === caller.owner && turns[0]?.tenant === caller.tenant;
+  /**
+   * Reads a task of the caller. A task of another owner or tenant is not found, with the same
+   * message, so that a caller cannot learn whether it exists.
+   */
+  async own(task: string, { owner, tenant }: Caller): Promise<Snapshot> {
+    const snapshot = await getOwnTask(this.#log, task, { agent: this.#agent, owner, tenant });
+    if (snapshot) return snapshot;
+    throw new A2AError(
+      'TASK_NOT_FOUND',
+      `task "${task}" not found; check its id and your credentials`,
+    );
   }
 }
 
-function checkPlace(task: string, after: string, head: Seq): void {
+function checkEventId(task: string, after: string, head: Seq): void {
   if (seqOf(after) > head)
-    throw new A2AError('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${head}`);
+    throw new A2AError(
+      'INVALID_PARAMS',
+      `invalid event id "${after}": expected an event of task "${task}", whose last entry is ${head}`,
+    );
 }
 
 const notCancelable = ({ task, state }: Snapshot): A2AError =>
-  new A2AError('TASK_NOT_CANCELABLE', `task ${task} is already ${state}`);
+  new A2AError('TASK_NOT_CANCELABLE', `cannot cancel: task "${task}" is already ${state}`);
 
-/** `which` list it is for is in a token, lest another one go on at a place, and with a count, of this. */
+/**
+ * Parses a page token. It contains a hash of the query, so that it cannot be used with another
+ * filter.
+ */
 function parseToken(
   token: string | undefined,
-  which: string,
+  queryHash: string,
 ): { readonly after?: string; readonly total?: number } {
   if (token === undefined) return {};
   const [, after, total, of] = /^(\d+-\d+)\.(\d{1,15})\.([0-9a-f]{8})$/.exec(token) ?? [];
-  if (after === undefined || of !== which)
-    throw new A2AError('INVALID_PARAMS', 'pageToken is none that this server gave for this list');
+  if (after === undefined || of !== queryHash)
+    throw new A2AError(
+      'INVALID_PARAMS',
+      'invalid pageToken: expected nextPageToken of the same query',
+    );
   return { after, total: Number(total) };
 }

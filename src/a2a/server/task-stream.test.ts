@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../../event/types.ts';
 import type { TaskLog } from '../../task/types.ts';
-import type { ServerContext } from './begin-call.ts';
-import { eventStream, followTaskStream, type TaskStreamEvent } from './task-stream.ts';
+import type { ServerContext } from './dispatch-operation.ts';
+import { followTaskStream, once, type TaskStreamEvent } from './task-stream.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
-import { StreamRegistry } from './stream-registry.ts';
+import { StreamRegistry } from '../../http/stream-registry.ts';
 
-// One event that cannot be sent: those before it are, and the failure is said behind them.
+// If one event cannot be sent, the events before it are sent, and then the error.
 
-test('an entry that cannot be encoded does not take those before it along', async () => {
+test('events before an entry that cannot be encoded are sent', async () => {
   const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'go' }] };
   const entries: Entry[] = [
     { type: 'turn.submitted', turn, seq: 1, at: 1 },
     { type: 'run.started', seq: 2, at: 2 },
     { type: 'status', message: 'fine', seq: 3, at: 3 },
-    // No date has this time.
+    // This time is outside of the range of a date, so encoding it throws.
     { type: 'status', message: 'poison', seq: 4, at: 2 ** 53 },
   ];
   const log = {
@@ -31,16 +31,16 @@ test('an entry that cannot be encoded does not take those before it along', asyn
   const begin = async () => ({ task: 't', start: { after: '0' } });
   const seen: string[] = [];
   const reading = async (): Promise<void> => {
-    for await (const { id } of followTaskStream(log, begin, {
+    for await (const batch of followTaskStream(log, begin, {
       signal: new AbortController().signal,
     }))
-      seen.push(id);
+      seen.push(...batch.map(({ id }) => id));
   };
   await expect(reading()).rejects.toThrow(RangeError);
   expect(seen).toEqual(['1', '2', '3']);
 });
 
-test('an event that cannot be written does not take those of its batch along', async () => {
+test('events of a batch before one that cannot be written are sent', async () => {
   const event = (id: string, data: unknown): TaskStreamEvent => ({
     id,
     last: false,
@@ -53,18 +53,15 @@ test('an event that cannot be written does not take those of its batch along', a
     },
   });
   const batch = [event('1', 'fine'), event('2', 1n), event('3', 'behind')];
-  const events = eventStream(async function* () {
-    yield batch;
-  });
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   const binding = {
-    operations: { subscribe: async () => ({ ended: false, events }) },
+    operations: { subscribe: async () => ({ ended: false, batches: once(batch) }) },
     streams: new StreamRegistry(1),
     heartbeatMs: 60_000,
     maxBodyBytes: 1000,
     extensions: [],
     requiredExtensions: [],
-    onError: (error: unknown) => told.push(error),
+    onError: (error: unknown) => reported.push(error),
   } as unknown as ServerContext;
   const request = new Request('http://127.0.0.1/', {
     method: 'POST',
@@ -77,5 +74,5 @@ test('an event that cannot be written does not take those of its batch along', a
   expect(text).toContain('-32603');
   expect(text.indexOf('fine')).toBeLessThan(text.indexOf('-32603'));
   expect(text).not.toContain('behind');
-  expect(told).toHaveLength(1);
+  expect(reported).toHaveLength(1);
 });

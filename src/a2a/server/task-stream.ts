@@ -1,180 +1,197 @@
-import { compareIds, parseId, resume, withIds } from '../../event/event-id.ts';
+import { compareIds, parseId, resume, withIds, type Identified } from '../../event/event-id.ts';
 import { advance } from '../../event/fold/advance.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
-import type { Entry, Seq, Snapshot } from '../../event/types.ts';
-import type { Abortable } from '../../stream/types.ts';
-import { partsChars } from '../../task/text-budget.ts';
-import type { TaskLog } from '../../task/types.ts';
-import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
-import { A2AError } from '../protocol/a2a-errors.ts';
 import { countTurns } from '../../event/fold/turns.ts';
+import type { Encoder, Entry, Seq, Snapshot } from '../../event/types.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 import { TERMINAL, type A2AStreamEvent } from '../protocol/model.ts';
+import { a2aEncoder, type A2AEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
 import { encodeStatus, encodeTask } from '../protocol/task-encoder.ts';
 
-const BATCH_CHARS = 32 * 1024;
-
-/** One event of a stream, with the id that resumes behind it. */
+/** One event of a stream, with the id that resumes after it. */
 export interface TaskStreamEvent {
   readonly id: string;
   readonly out: A2AStreamEvent;
-  /** The stream closes behind it: the task has ended, or waits for input. */
+  /** Whether the stream closes after it: the task has ended, or waits for input. */
   readonly last: boolean;
 }
 
 /**
- * Where a stream begins. `from` an entry: first the task as it was there, then every event behind
- * it; with `watch` it goes on even if the task waits there already. Whoever has that entry and it
- * is the first gives it, and the task is shown without asking the store. `after` an id: exactly
- * the events that a client with that id has missed, be they a minute or a month old.
+ * Where a stream begins. `from` an entry: the task as it was there, then every later event; with
+ * `watch` the stream continues even if the task already waits for input there. A caller that has
+ * this entry, and it is entry 1, passes it as `entry`, which saves a read of the store. `after` an
+ * event id: exactly the events that a client with this id has missed.
  */
 export type Start =
   | { readonly from: Seq; readonly watch?: boolean; readonly entry?: Entry }
   | { readonly after: string };
 
+/** Resolves with the task of a stream and where to begin, after the stream's first read. */
+export type BeginStream = () => Promise<{ readonly task: string; readonly start: Start }>;
+
 /** How tasks are shown in a stream. */
 export interface TaskViewOptions {
   readonly text?: TextOptions;
-  /** How much of a task's history comes with it at most. */
+  /** The most messages of a task's history. */
   readonly historyLength?: number;
 }
 
-/** A stream of events, read once: one by one, or those together that are there together. */
-export interface TaskEventStream extends AsyncIterable<TaskStreamEvent> {
-  batches(): AsyncIterable<readonly TaskStreamEvent[]>;
-}
-
-export const eventStream = (
-  batches: () => AsyncIterable<readonly TaskStreamEvent[]>,
-): TaskEventStream => new Batched(batches);
-
-class Batched implements TaskEventStream {
-  readonly batches: TaskEventStream['batches'];
-
-  constructor(batches: TaskEventStream['batches']) {
-    this.batches = batches;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<TaskStreamEvent, void, undefined> {
-    for await (const batch of this.batches()) yield* batch;
-  }
+/** A stream of one item. */
+export async function* once<T>(item: T): AsyncGenerator<T, void, undefined> {
+  yield item;
 }
 
 /**
- * A task as a stream, up to its end or to a wait for input that still lasts. A wait for an
- * authorization does not close it: the credentials may reach the agent by another way, and the
- * run then goes on by itself (A2A 1.0, 7.6.1). Leaving it leaves the task alone. A task that was compacted has no old events any more; it comes as it is. `begin`
- * is called with the first read, and what it throws is thrown there.
+ * The events of a task, until it ends or waits for input that is still missing. A wait for an
+ * authorization does not close the stream: the credentials may reach the agent another way, and the
+ * run then continues (A2A 1.0, 7.6.1). Closing the stream does not cancel the task. A compacted
+ * task has no old events any more; its stream has the final task only. `begin` is called with the
+ * first read, so that the headers of a response can go out before its turn is committed.
  */
 export const followTaskStream = (
   log: TaskLog,
-  begin: () => Promise<{ readonly task: string; readonly start: Start }>,
+  begin: BeginStream,
   options: Abortable,
-  shown: TaskViewOptions = {},
-): TaskEventStream => eventStream(() => batches(log, begin, options, shown));
+  view: TaskViewOptions = {},
+): AsyncIterable<readonly TaskStreamEvent[]> =>
+  followTask(log, new StreamFollower(log, begin, options, view), options);
 
-async function* batches(
-  log: TaskLog,
-  begin: Parameters<typeof followTaskStream>[1],
-  options: Abortable,
-  { text = {}, historyLength }: TaskViewOptions,
-): AsyncGenerator<readonly TaskStreamEvent[], void, undefined> {
-  const { task, start } = await begin();
-  const encoder = a2aEncoder(text);
-  const from = 'from' in start ? start.from : 0;
-  const encode = 'after' in start ? resume(encoder.encode, start.after) : withIds(encoder.encode);
-  if ('entry' in start && start.entry?.seq === 1) {
-    encode(start.entry);
-    const out = { task: encoder.task({ historyLength }) };
-    encoder.forget();
-    yield [{ id: '1', out, last: false }];
-  }
-  const reading = log.read(task, encoder.snapshot?.seq ?? 0, options);
-  const entries = reading[Symbol.asyncIterator]();
-  // In a function of its own: what a generator has in its variables it holds while it waits, for each stream.
-  const next = async (): Promise<Batch | undefined> => {
-    const { done, value: first } = await entries.next();
-    if (done) return undefined;
-    const events: TaskStreamEvent[] = [];
-    let over = false;
-    let chars = 0;
-    for (let entry: Entry | undefined = first; entry;) {
-      if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
-        const snapshot = await log.get(task);
-        if (!snapshot) throw new A2AError('TASK_NOT_FOUND', `task ${task} was deleted`);
-        const id = String(snapshot.seq);
-        if ('after' in start && compareIds(start.after, id) >= 0) return { events: [], over: true };
-        const view = { historyLength, text };
-        const whole = { id, out: { task: encodeTask(snapshot, view) }, last: false };
-        const last = { id, out: statusOf(snapshot, text), last: true };
-        return { events: [...events, whole, last], over: true };
-      }
-      if (encoder.lacks(entry)) encoder.restore(await wholeTask(log, task, entry.seq - 1, options));
-      let encoded: ReturnType<typeof encode>;
-      try {
-        encoded = encode(entry);
-      } catch (error) {
-        // What came before it is sent first.
-        return { events, over: true, failure: { error } };
-      }
-      // Who resumes has the task itself, or gets it with its first entry.
-      if ('after' in start) encoder.forget();
-      if (entry.seq === from) {
-        const snapshot = encoder.snapshot as Snapshot;
-        const id = String(from);
-        const out = { task: encoder.task({ historyLength }) };
-        encoder.forget();
-        events.push({ id, out, last: false });
-        over = isFinal(snapshot.state) || (needsInput(snapshot) && !('watch' in start));
-        // A task has no word for the end of a stream in 0.3; a status has.
-        if (over) events.push({ id, out: statusOf(snapshot, text), last: true });
-      } else if (entry.seq > from)
-        for (const { id, out } of encoded) {
-          over = ends(out) || (asksForInput(out) && (await isOpen(log, encoder.snapshot)));
-          events.push({ id, out, last: over });
-        }
-      chars += sizeOf(entry);
-      entry = over || chars > BATCH_CHARS ? undefined : reading.take();
-    }
-    return { events, over };
-  };
-  try {
-    for (let batch = await next(); batch; batch = undefined, batch = await next()) {
-      if (batch.events.length > 0) yield batch.events;
-      if (batch.failure) throw batch.failure.error;
-      if (batch.over) return;
-    }
-  } finally {
-    await entries.return?.();
-  }
-}
+class StreamFollower implements TaskFollower<TaskStreamEvent> {
+  task = '';
+  readonly #log: TaskLog;
+  readonly #begin: BeginStream;
+  readonly #options: Abortable;
+  readonly #text: TextOptions;
+  readonly #historyLength: number | undefined;
+  readonly #encoder: A2AEncoder;
+  #encode: Encoder<Identified<A2AStreamEvent>>;
+  /** The event id that the client resumes after. */
+  #after: string | undefined;
+  /** The entry at which the client gets the task; no event of an earlier entry is sent. */
+  #from = 0;
+  #watch = false;
 
-interface Batch {
-  readonly events: readonly TaskStreamEvent[];
-  /** Nothing follows. */
-  readonly over: boolean;
-  readonly failure?: { readonly error: unknown };
+  constructor(
+    log: TaskLog,
+    begin: BeginStream,
+    options: Abortable,
+    { text = {}, historyLength }: TaskViewOptions,
+  ) {
+    this.#log = log;
+    this.#begin = begin;
+    this.#options = options;
+    this.#text = text;
+    this.#historyLength = historyLength;
+    this.#encoder = a2aEncoder(text);
+    this.#encode = withIds(this.#encoder.encode);
+  }
+
+  get seq(): Seq {
+    return this.#encoder.snapshot?.seq ?? 0;
+  }
+
+  async begin(events: TaskStreamEvent[]): Promise<void> {
+    const { task, start } = await this.#begin();
+    this.task = task;
+    if ('after' in start) {
+      this.#after = start.after;
+      this.#encode = resume(this.#encoder.encode, start.after);
+      return;
+    }
+    this.#from = start.from;
+    this.#watch = start.watch === true;
+    if (start.entry?.seq !== 1) return;
+    this.#encode(start.entry);
+    events.push({ id: '1', out: this.#task(), last: false });
+  }
+
+  follow(entry: Entry, events: TaskStreamEvent[]): boolean | Promise<boolean> {
+    return this.#encoder.lacks(entry) ? this.#restore(entry, events) : this.#add(entry, events);
+  }
+
+  async compacted(events: TaskStreamEvent[]): Promise<void> {
+    const snapshot = await this.#log.get(this.task);
+    if (!snapshot) throw new A2AError('TASK_NOT_FOUND', `task "${this.task}" was deleted`);
+    const id = String(snapshot.seq);
+    if (this.#after !== undefined && compareIds(this.#after, id) >= 0) return;
+    const view = { historyLength: this.#historyLength, text: this.#text };
+    events.push({ id, out: { task: encodeTask(snapshot, view) }, last: false });
+    events.push({ id, out: statusOf(snapshot, this.#text), last: true });
+  }
+
+  /** Reads the task again, because the entry needs text that the encoder has dropped. */
+  async #restore(entry: Entry, events: TaskStreamEvent[]): Promise<boolean> {
+    const complete = await snapshotAt(this.#log, this.task, entry.seq - 1, this.#options);
+    this.#encoder.restore(complete);
+    return this.#add(entry, events);
+  }
+
+  #add(entry: Entry, events: TaskStreamEvent[]): boolean | Promise<boolean> {
+    const encoded = this.#encode(entry);
+    // A client that resumes has the task already, or gets it with entry 1.
+    if (this.#after !== undefined) this.#encoder.forget();
+    if (entry.seq === this.#from) return this.#addTask(events);
+    if (entry.seq < this.#from) return false;
+    let ended = false;
+    for (let k = 0; k < encoded.length; k++) {
+      const { id, out } = encoded[k] as Identified<A2AStreamEvent>;
+      if (asksForInput(out)) return this.#addQuestion(encoded, k, events);
+      ended = ends(out);
+      events.push({ id, out, last: ended });
+    }
+    return ended;
+  }
+
+  /** Adds the task at the entry where the stream begins. */
+  #addTask(events: TaskStreamEvent[]): boolean {
+    const snapshot = this.#encoder.snapshot as Snapshot;
+    const id = String(this.#from);
+    events.push({ id, out: this.#task(), last: false });
+    const ended = isFinal(snapshot.state) || (needsInput(snapshot) && !this.#watch);
+    // A 0.3 client learns of the end of a stream by `final`, which a status has and a task has not.
+    if (ended) events.push({ id, out: statusOf(snapshot, this.#text), last: true });
+    return ended;
+  }
+
+  /** Adds the outputs from number `first` on, of an entry with a question. */
+  async #addQuestion(
+    encoded: readonly Identified<A2AStreamEvent>[],
+    first: number,
+    events: TaskStreamEvent[],
+  ): Promise<boolean> {
+    const open = await isOpen(this.#log, this.#encoder.snapshot);
+    let ended = false;
+    for (const { id, out } of encoded.slice(first)) {
+      ended = ends(out) || (open && asksForInput(out));
+      events.push({ id, out, last: ended });
+    }
+    return ended;
+  }
+
+  /** The task as an event; from then on the encoder keeps only what later events need. */
+  #task(): A2AStreamEvent {
+    const task = this.#encoder.task({ historyLength: this.#historyLength });
+    this.#encoder.forget();
+    return { task };
+  }
 }
 
 /** The task as it was at an entry. */
-async function wholeTask(
+async function snapshotAt(
   log: TaskLog,
   task: string,
   seq: Seq,
   options: Abortable,
 ): Promise<Snapshot> {
-  let whole: Snapshot | undefined;
+  let snapshot: Snapshot | undefined;
   for await (const entry of log.read(task, 0, options)) {
-    whole = advance(whole, entry);
+    snapshot = advance(snapshot, entry);
     if (entry.seq >= seq) break;
   }
-  return whole as Snapshot;
-}
-
-// Only roughly: so that a batch stays small beside what a socket takes.
-function sizeOf(entry: Entry): number {
-  if ('delta' in entry) return entry.delta.length;
-  if (entry.type === 'artifact') return BATCH_CHARS / 8 + partsChars(entry.parts);
-  return entry.type === 'status' || entry.type === 'run.started' ? 256 : BATCH_CHARS / 8;
+  return snapshot as Snapshot;
 }
 
 /** Resolves when the task has ended or waits for a person. */
@@ -186,10 +203,12 @@ export async function settled(log: TaskLog, task: string, options: Abortable): P
   }
 }
 
-/** The number of the entry that an id names. Throws `invalid` on what is no id. */
+/** The number of the entry of an event id. Throws `invalid` for an invalid id. */
 export const seqOf = (id: string): Seq => parseId(id).seq;
 
-/** Whether nothing happens before a person answers. */
+/**
+ * Whether the task waits for a person: every submitted turn was handled, and a question is open.
+ */
 const waits = (snapshot: Snapshot | undefined): boolean =>
   needsInput(snapshot) || (snapshot?.state === 'auth-required' && snapshot.unserved.length === 0);
 
@@ -197,10 +216,10 @@ const needsInput = (snapshot: Snapshot | undefined): boolean =>
   snapshot?.state === 'input-required' && snapshot.unserved.length === 0;
 
 /**
- * Whether the wait at `then`, an entry that may be old, is the one that lasts now. A replay passes
- * waits that are over: shown as the open one, the next "ok" of the person would answer another
- * question, which they have not seen. Every answer is a turn, and a question that was asked or
- * withdrawn since changes the list.
+ * Whether the question at `then`, a snapshot that may be old, is still the open one. A replay
+ * passes questions that were answered since. If a stream ended at one of them, the person's next
+ * "ok" would answer a different question, which they have not seen. Every answer is a turn, and a
+ * question that was asked or withdrawn since changes the list of ids.
  */
 async function isOpen(log: TaskLog, then: Snapshot | undefined): Promise<boolean> {
   if (!then || !needsInput(then)) return false;

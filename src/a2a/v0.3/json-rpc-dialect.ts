@@ -11,7 +11,10 @@ import type {
   A2AStreamEvent,
 } from '../protocol/model.ts';
 
-/** A2A 0.3 on JSON-RPC: `kind` says what a thing is, states are lower-case words, push configs are nested. */
+/**
+ * A2A 0.3 over JSON-RPC: objects have a member `kind`, states are lower case, push configs are
+ * nested.
+ */
 export const DIALECT_03: Dialect = {
   version: '0.3',
   decode: decodeParams,
@@ -36,7 +39,10 @@ export const DIALECT_03: Dialect = {
   encodeEvent: encodeEvent03,
 };
 
-/** A stream that closes must say so in 0.3, also when it closes only to wait for a person. */
+/**
+ * `last` becomes `final`: a 0.3 stream must announce its end, also if the task only waits for a
+ * person.
+ */
 export function encodeEvent03(event: A2AStreamEvent, last: boolean): JsonObject {
   if ('task' in event) return encodeTask03(event.task);
   if ('message' in event) return encodeMessage03(event.message);
@@ -94,7 +100,7 @@ function encodePart03({
 }: A2APart): JsonObject {
   const more = metadata && { metadata };
   if (text !== undefined) return { kind: 'text', text, ...more };
-  // 0.3 allows only objects as data.
+  // 0.3 allows only objects as data, so any other value is wrapped in one.
   if (data !== undefined)
     return { kind: 'data', data: isObject(data) ? data : { value: data }, ...more };
   const file = {

@@ -12,9 +12,9 @@ import type {
 } from '../protocol/model.ts';
 
 /**
- * A2A 0.3 on REST is a dialect of its own: the JSON form of its protobuf. It has the enums and the
- * envelopes of 1.0, yet `final`, `content` instead of a message's `parts`, nested files and data,
- * and resource names (`tasks/…/pushNotificationConfigs/…`) instead of ids.
+ * A2A 0.3 over REST: the JSON form of its protobuf, which differs from its JSON-RPC form. It has
+ * the enums and envelopes of 1.0, but `final`, `content` instead of a message's `parts`, nested
+ * files and data, and resource names (`tasks/…/pushNotificationConfigs/…`) instead of ids.
  */
 export const DIALECT_03_REST: Dialect = {
   version: '0.3',
@@ -65,7 +65,7 @@ export const encodeRestMessage03 = ({ parts, ...rest }: A2AMessage): JsonObject 
   content: parts.map(encodePart),
 });
 
-// The protobuf of 0.3 writes this one word with two l.
+// The protobuf of 0.3 spells this state CANCELLED; its JSON-RPC form and 1.0 spell it CANCELED.
 const encodeStatus = ({ state, message, ...rest }: A2AStatus): JsonObject => ({
   state: state === 'TASK_STATE_CANCELED' ? 'TASK_STATE_CANCELLED' : state,
   ...rest,
@@ -90,7 +90,7 @@ function encodePart({ text, data, url, raw, mediaType, filename, metadata }: A2A
   return { file, ...more };
 }
 
-/** The id of a config that has none yet is empty in its name. */
+/** A config without an id has an empty last segment in its resource name. */
 export function encodePush(config: Omit<PushConfig, 'id'> & { readonly id?: string }): JsonObject {
   const { pushNotificationConfig } = encodePush03(config);
   const name = `tasks/${config.taskId}/pushNotificationConfigs/${config.id ?? ''}`;
@@ -112,7 +112,7 @@ function decodeParams(operation: Operation, spelled: JsonObject): JsonObject {
 }
 
 function decodeCreate({ taskId, configId, config, ...bare }: JsonObject): JsonObject {
-  // Callers send the whole request, only its `config`, or the bare inner one.
+  // Callers send the complete request, only its `config`, or only the inner push config.
   const outer = isObject(config) ? config : bare;
   const inner = outer['pushNotificationConfig'];
   const push = decodePush03(isObject(inner) ? inner : outer);
@@ -125,7 +125,7 @@ function decodeConfiguration(configuration: JsonObject): JsonObject {
   return {
     ...rest,
     ...(blocking === false && { returnImmediately: true }),
-    // A proto3 integer that was not set is 0 on this wire: it cannot mean "none".
+    // proto3 sends 0 for an integer that was not set, so 0 cannot mean "no history" here.
     ...(historyLength !== 0 && historyLength !== undefined && { historyLength }),
     ...(isObject(push) && { taskPushNotificationConfig: decodePush03(push) }),
   };

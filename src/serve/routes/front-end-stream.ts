@@ -2,18 +2,22 @@ import { belongsTo } from '../../event/fold/entry-rules.ts';
 import { parseId, resume, withIds } from '../../event/event-id.ts';
 import type { Entry, Snapshot } from '../../event/types.ts';
 import type { OutputMessage, OutputEncoder } from '../../outputs/index.ts';
+import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
 
-/** One message of a stream. What only ends the stream at a wait has no id: it is not in the log. */
+/**
+ * One message of a stream. A message that only ends the stream at a question has no id: no entry is
+ * behind it.
+ */
 export interface FrontEndMessage {
   readonly id?: string;
   readonly message: OutputMessage;
 }
 
 /**
- * A task in the words of a front end, `from` an entry or behind an id that the client has, up to its
- * end or to a wait for a person. Leaving it leaves the task alone. A task that was compacted has
- * nothing to tell any more, and the stream is empty.
+ * The messages of a task for a front end, `from` an entry or after an event id that the client has,
+ * until the task ends or waits for a person. Closing the stream does not cancel the task. A
+ * compacted task has no messages any more, so its stream is empty.
  */
 export async function* followFrontEnd(
   log: TaskLog,
@@ -22,26 +26,39 @@ export async function* followFrontEnd(
   start: { readonly from: number } | { readonly after: string },
   signal: AbortSignal,
 ): AsyncGenerator<FrontEndMessage, void, undefined> {
-  const encode = 'after' in start ? resume(output.encode, start.after) : withIds(output.encode);
-  const from = 'from' in start ? start.from : parseId(start.after).seq + 1;
+  const resumes = 'after' in start;
+  const encode = resumes ? resume(output.encode, start.after) : withIds(output.encode);
+  const from = resumes ? parseId(start.after).seq + 1 : start.from;
   const depths = new Map<string, number>();
-  for await (const entry of log.read(task, 0, { signal })) {
-    if (entry.seq !== (output.snapshot?.seq ?? 0) + 1) return;
-    // The entry that opens a stream may first end the one before; that one had it already.
-    const ended = 'from' in start && entry.seq === from ? output.pause().length : 0;
-    const outs = encode(entry).slice(ended);
-    noteDepth(depths, entry);
-    if ('from' in start && entry.seq < from) continue;
-    for (const { id, out } of outs) yield { id, message: out };
-    const now = output.snapshot as Snapshot;
-    if (entry.seq < from || now.pending.length === 0 || !isQuiet(now, depths)) continue;
-    if ((await log.get(task))?.seq !== entry.seq) continue;
-    for (const message of output.pause()) yield { message };
-    return;
-  }
+  /** Ends the stream at a question, unless the task has continued since. */
+  const pause = async (seq: number, messages: FrontEndMessage[]): Promise<boolean> => {
+    if ((await log.get(task))?.seq !== seq) return false;
+    for (const message of output.pause()) messages.push({ message });
+    return true;
+  };
+  const follower: TaskFollower<FrontEndMessage> = {
+    task,
+    get seq() {
+      return output.snapshot?.seq ?? 0;
+    },
+    follow(entry, messages) {
+      // The first entry of a stream may first close a message of the previous stream, which sent
+      // that end itself.
+      const closed = !resumes && entry.seq === from ? output.pause().length : 0;
+      const outs = encode(entry).slice(closed);
+      noteDepth(depths, entry);
+      if (!resumes && entry.seq < from) return false;
+      for (const { id, out } of outs) messages.push({ id, message: out });
+      const now = output.snapshot as Snapshot;
+      if (entry.seq < from || now.pending.length === 0 || !isQuiet(now, depths)) return false;
+      return pause(entry.seq, messages);
+    },
+    compacted: () => {},
+  };
+  for await (const batch of followTask(log, follower, { signal })) yield* batch;
 }
 
-/** Where the message of the agent begins that is being said, or was said last. */
+/** The entry at which the agent's current, or else its last, message begins. */
 export async function messageStart(
   log: TaskLog,
   { task, seq }: Snapshot,
@@ -64,9 +81,9 @@ function noteDepth(depths: Map<string, number>, entry: Entry): void {
 }
 
 /**
- * Whether nothing more comes before somebody answers. Calls run side by side: one may ask while
- * another still works, or is about to ask too, and the front end wants all of it in one stream. A
- * call whose sub-agent asks waits with it.
+ * Whether nothing follows before a person answers. Tool calls run in parallel: one may ask while
+ * another still works or is about to ask too, and the front end needs all of it in one stream. A
+ * call whose sub-agent asks waits together with it.
  */
 function isQuiet(
   { state, running, unserved, pending, calls }: Snapshot,
@@ -79,7 +96,8 @@ function isQuiet(
     pending.some((request) => request.callId === callId || belongsTo(request.id, callId));
   const depth = (callId: string): number => depths.get(callId) ?? 0;
   const asking = calls.filter(({ callId }) => asks(callId));
-  if (asking.length === 0) return true; // the agent itself asks, and says no more before it is told
+  // The agent itself asks, and continues only after the answer.
+  if (asking.length === 0) return true;
   const deepest = Math.max(...asking.map(({ callId }) => depth(callId)));
   return calls.every(({ callId }) => asks(callId) || depth(callId) < deepest);
 }

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { matchAnswers, spokenAnswers } from '../../a2a/server/match-answers.ts';
-import type { StreamSlot, StreamRegistry } from '../../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import { parseId } from '../../event/event-id.ts';
 import type { Logger, Snapshot, Turn } from '../../event/types.ts';
 import { sseResponse, streamResponse } from '../../http/sse-response.ts';
+import type { StreamRegistry, StreamSlot } from '../../http/stream-registry.ts';
 import { traceContext } from '../../http/trace-context.ts';
 import type { JsonObject } from '../../json.ts';
 import {
@@ -20,6 +19,8 @@ import {
   uiMessageEncoder,
 } from '../../outputs/index.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
+import { getOwnTask, isOwnTask, type TaskScope } from '../../task/log/own-task.ts';
+import { matchAnswers, spokenAnswers } from '../../task/match-answers.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { readJsonBody } from './read-body.ts';
@@ -243,8 +244,8 @@ class FrontEnd {
   /** The task that answers may be for: that of the message, or the last of the conversation. */
   async #asking({ context, within }: PostedTurn, owner: string | undefined) {
     if (within !== undefined) {
-      const named = await this.#options.log.get(taskIn(within));
-      if (named && this.#owns(named, owner)) return named;
+      const named = await getOwnTask(this.#options.log, taskIn(within), this.#scope(owner));
+      if (named) return named;
     }
     return context === undefined ? undefined : this.#newest(context, owner);
   }
@@ -252,18 +253,18 @@ class FrontEnd {
   async #newest(context = '', owner: string | undefined): Promise<Snapshot | undefined> {
     const query = { context, owner: owner ?? '', outline: true };
     for await (const snapshot of this.#options.log.list(query))
-      if (this.#owns(snapshot, owner)) return this.#options.log.get(snapshot.task);
+      if (isOwnTask(snapshot, this.#scope(owner))) return this.#options.log.get(snapshot.task);
     return undefined;
   }
 
   async #own(task: string, owner: string | undefined): Promise<Snapshot> {
-    const snapshot = await this.#options.log.get(task);
-    if (snapshot && this.#owns(snapshot, owner)) return snapshot;
+    const snapshot = await getOwnTask(this.#options.log, task, this.#scope(owner));
+    if (snapshot) return snapshot;
     throw new DuolaneError('not_found', `task "${task}" not found; it may have been pruned`);
   }
 
-  #owns(snapshot: Snapshot, owner: string | undefined): boolean {
-    return snapshot.agent === this.#agent && snapshot.owner === owner;
+  #scope(owner: string | undefined): TaskScope {
+    return { agent: this.#agent, owner };
   }
 }
 

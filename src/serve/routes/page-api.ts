@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { StreamRegistry } from '../../a2a/server/stream-registry.ts';
+import type { StreamRegistry } from '../../http/stream-registry.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
@@ -10,6 +10,7 @@ import { traceContext } from '../../http/trace-context.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { getOwnTask } from '../../task/log/own-task.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api-types.ts';
@@ -50,8 +51,8 @@ const CHUNK_CHARS = 64 * 1024;
 
 /** The task of a call. For callers that do not own it, it does not exist. */
 async function ownTask(log: ReadableLog, call: RouteCall): Promise<Snapshot> {
-  const snapshot = await log.get(call.params['task'] ?? '');
-  if (snapshot && snapshot.owner === call.owner) return snapshot;
+  const snapshot = await getOwnTask(log, call.params['task'] ?? '', { owner: call.owner });
+  if (snapshot) return snapshot;
   throw new DuolaneError(
     'not_found',
     `task "${call.params['task']}" not found; it may have been pruned`,

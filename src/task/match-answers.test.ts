@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import type { Answer, InputRequest } from '../../ask.ts';
-import { advance } from '../../event/fold/advance.ts';
-import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../../event/types.ts';
-import type { TaskLog } from '../../task/types.ts';
+import type { Answer, InputRequest } from '../ask.ts';
+import { advance } from '../event/fold/advance.ts';
+import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../event/types.ts';
+import type { TaskLog } from './types.ts';
 import { matchAnswers } from './match-answers.ts';
 
 const asked = (id: string, kind: InputRequest['kind']): AgentEvent => ({
@@ -11,8 +11,8 @@ const asked = (id: string, kind: InputRequest['kind']): AgentEvent => ({
   request: { id, kind, message: `${id}?` },
 });
 
-/** The log of a task whose run has said this, and what a message then means to it. */
-async function means(
+/** The answers that a message gives to a task with these events. */
+async function answersOf(
   events: readonly (AgentEvent | Note)[],
   parts: readonly Part[],
   more: { readonly answers?: readonly Answer[]; readonly lastEventId?: string } = {},
@@ -43,69 +43,68 @@ const answered = (id: string): Note => ({
 });
 
 const read = async (kind: InputRequest['kind'], ...parts: Part[]): Promise<unknown> =>
-  (await means([asked('q', kind)], parts))[0];
-const text = (words: string): Part => ({ text: words });
-const refusal = expect.objectContaining({ reason: 'INVALID_PARAMS' }) as Error;
+  (await answersOf([asked('q', kind)], parts))[0];
+const text = (content: string): Part => ({ text: content });
+const invalid = expect.objectContaining({ code: 'invalid' }) as Error;
 
-test('a decision may be said in words; words that are none do nothing', async () => {
+test('a decision may be text; any other text is refused', async () => {
   expect(await read('approval', text('Yes, please.'))).toEqual({ id: 'q', action: 'accept' });
   expect(await read('approval', text('No, not that one.'))).toEqual({ id: 'q', action: 'decline' });
-  await expect(read('approval', text('yes but with another title'))).rejects.toThrow(refusal);
-  await expect(read('approval')).rejects.toThrow(refusal);
+  await expect(read('approval', text('yes but with another title'))).rejects.toThrow(invalid);
+  await expect(read('approval')).rejects.toThrow(invalid);
 });
 
-describe('a yes in words that may be meant for another question', () => {
+describe('an approval as text that may be meant for another question', () => {
   const folder = asked('folder', 'question');
   const wipe = asked('wipe', 'approval');
   const accepted = [{ id: 'wipe', action: 'accept' }];
 
-  test('must name the one that is open', async () => {
+  test('must carry the code of the open one', async () => {
     const events = [folder, answered('folder'), wipe];
-    const message = await means(events, [text('ok')]).catch(String);
+    const message = await answersOf(events, [text('ok')]).catch(String);
     expect(message).toContain('"wipe?" is not the first question');
-    const [, code = ''] = /say "approve (\w+)"/.exec(String(message)) ?? [];
-    expect(await means(events, [text(`approve ${code}`)])).toEqual(accepted);
-    expect(await means(events, [text(`OK ${code.toUpperCase()}`)])).toEqual(accepted);
-    await expect(means(events, [text('approve 0000')])).rejects.toThrow(refusal);
-    await expect(means(events, [text(`never ${code}`)])).rejects.toThrow(refusal);
+    const [, code = ''] = /send "approve (\w+)"/.exec(String(message)) ?? [];
+    expect(await answersOf(events, [text(`approve ${code}`)])).toEqual(accepted);
+    expect(await answersOf(events, [text(`OK ${code.toUpperCase()}`)])).toEqual(accepted);
+    await expect(answersOf(events, [text('approve 0000')])).rejects.toThrow(invalid);
+    await expect(answersOf(events, [text(`never ${code}`)])).rejects.toThrow(invalid);
   });
 
-  test('also when the other was withdrawn', async () => {
+  test('must carry the code also if the other was withdrawn', async () => {
     const call = { callId: 'c', name: 'tool' };
     const withdrawn: AgentEvent[] = [
       { type: 'tool.called', ...call, args: {} },
       { type: 'input.required', request: { id: 'c/ok', kind: 'approval' } },
       { type: 'tool.completed', ...call, result: { content: [] } } as unknown as AgentEvent,
     ];
-    await expect(means([...withdrawn, wipe], [text('ok')])).rejects.toThrow(refusal);
+    await expect(answersOf([...withdrawn, wipe], [text('ok')])).rejects.toThrow(invalid);
   });
 
-  test('is taken from a caller whose last event shows the question, and only then', async () => {
+  test('is accepted from a caller whose last event shows the question, and only then', async () => {
     const events = [folder, answered('folder'), wipe];
-    expect(await means(events, [text('ok')], { lastEventId: '5' })).toEqual(accepted);
+    expect(await answersOf(events, [text('ok')], { lastEventId: '5' })).toEqual(accepted);
     for (const lastEventId of ['3', '4', '6', '99'])
-      await expect(means(events, [text('ok')], { lastEventId })).rejects.toThrow(refusal);
+      await expect(answersOf(events, [text('ok')], { lastEventId })).rejects.toThrow(invalid);
   });
 
-  test('a no is safe, and needs no name', async () => {
+  test('is not needed for a rejection, which is safe', async () => {
     const events = [folder, answered('folder'), wipe];
-    expect(await means(events, [text('no')])).toEqual([{ id: 'wipe', action: 'decline' }]);
+    expect(await answersOf(events, [text('no')])).toEqual([{ id: 'wipe', action: 'decline' }]);
   });
 });
 
-test('an answer in words to a question that came after the last event of the caller is refused', async () => {
+test('text for a question that is newer than the last event of the caller is refused', async () => {
   const events = [asked('name', 'question'), answered('name'), asked('amount', 'question')];
-  await expect(means(events, [text('Ada')], { lastEventId: '3' })).rejects.toThrow('amount?');
-  expect(await means(events, [text('7')], { lastEventId: '5' })).toMatchObject([
+  await expect(answersOf(events, [text('Ada')], { lastEventId: '3' })).rejects.toThrow('amount?');
+  expect(await answersOf(events, [text('7')], { lastEventId: '5' })).toMatchObject([
     { id: 'amount', content: '7' },
   ]);
 });
 
-test('a second answer to a question is refused with who was first, and when', async () => {
+test('a second answer to a question is refused with owner and time of the first', async () => {
   const events = [asked('q', 'approval'), answered('q')];
   const answers: Answer[] = [{ id: 'q', action: 'decline' }];
-  await expect(means(events, [], { answers })).rejects.toMatchObject({
-    reason: 'ALREADY_ANSWERED',
+  await expect(answersOf(events, [], { answers })).rejects.toMatchObject({
     code: 'conflict',
     retryable: false,
     details: { answeredBy: 'ada', action: 'accept', answeredAt: '1970-01-01T00:00:00.003Z' },
@@ -113,7 +112,7 @@ test('a second answer to a question is refused with who was first, and when', as
 });
 
 describe('an answer to a question', () => {
-  test('is its words, or its data', async () => {
+  test('is its text, or its data', async () => {
     const content = { name: 'Ada' };
     expect(await read('question', text('Ada'))).toMatchObject({ content: 'Ada' });
     expect(await read('question', text('Ada'), text('Lovelace'))).toMatchObject({
@@ -125,9 +124,9 @@ describe('an answer to a question', () => {
   test.each<[string, Part[]]>([
     ['a file', [{ bytes: new Uint8Array(1), mediaType: 'text/csv' }]],
     ['a link', [{ url: 'https://example.com/' }]],
-    ['words and data', [text('Ada'), { data: {} }]],
+    ['text and data', [text('Ada'), { data: {} }]],
     ['two pieces of data', [{ data: 1 }, { data: 2 }]],
-  ])('that would lose a part is refused: %s', async (_what, parts) => {
-    await expect(read('question', ...parts)).rejects.toThrow(refusal);
+  ])('is refused if a part would be lost: %s', async (_what, parts) => {
+    await expect(read('question', ...parts)).rejects.toThrow(invalid);
   });
 });

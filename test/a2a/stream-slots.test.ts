@@ -1,7 +1,7 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { mountAgent } from '../../../test/a2a/support.ts';
-import type { Agent } from '../../event/types.ts';
+import { mountAgent } from './support.ts';
+import type { Agent } from '../../src/event/types.ts';
 
 const URL = 'http://localhost/a2a';
 
@@ -22,9 +22,9 @@ const say = (messageId: string): Request =>
     }),
   });
 
-// Not everybody who mounts the handler aborts the signal of its request when the client leaves.
+// A server that mounts the handler may not abort the signal of the request when the client disconnects.
 test.each([0, 1, 2, 3])(
-  'a stream whose body is cancelled leaves its place, %i reads behind its beginning',
+  'a stream whose body is cancelled after %i reads frees its slot',
   async (reads) => {
     await using server = mountAgent(URL, endless, { maxStreams: 1 });
     for (const messageId of ['first', 'second']) {
