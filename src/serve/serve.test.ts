@@ -106,7 +106,7 @@ test('a run that exceeds timeoutMs fails with a message that says so', async () 
   await stream.result();
   expect(stream.status).toMatchObject({
     state: 'TASK_STATE_FAILED',
-    message: { parts: [{ text: 'the run took longer than 50 ms' }] },
+    message: { parts: [{ text: 'the run timed out after 50 ms (timeoutMs)' }] },
   });
 });
 

@@ -109,7 +109,7 @@ describe('sqlite log', () => {
       if (claimed.push(task) === 2) break;
     expect(claimed).toEqual(['good1', 'good2']);
     await expect(log.get('bad')).rejects.toMatchObject({ code: 'malformed' });
-    expect(reports).toMatchObject([[expect.stringContaining('cannot be read'), { task: 'bad' }]]);
+    expect(reports).toMatchObject([[expect.stringContaining('cannot read a stored task'), { task: 'bad' }]]);
   });
 
   const bad = "(select key from tasks where id = 'bad')";

@@ -88,8 +88,8 @@ class Log implements TaskLog {
     ];
     this.#unlisten = () => unlisten.forEach((off) => off?.());
     if (store.replicas) this.replicas = store.replicas.bind(store);
-    // A poll that fails is repeated by the next interval; readers and claims do not end for it.
     if (!store.announcesAll)
+      // A poll that fails is repeated by the next interval; readers and claims do not end for it.
       this.#poll = setInterval(() => void this.#tails.poll().catch(() => {}), pollMs);
   }
 
