@@ -29,7 +29,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   #next = 0;
   /** How many items after the checkpoint were taken from an earlier list. */
   #skip = 0;
-  #cursor: string | undefined;
+  #base: string | undefined;
   /** How many items after the checkpoint were taken. */
   #taken = 0;
 
@@ -38,12 +38,12 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     this.#list = list;
     this.#options = options;
     const { after } = options;
-    if (after !== undefined) [this.#taken, this.#cursor] = parseCheckpoint(after);
+    if (after !== undefined) [this.#taken, this.#base] = parseCheckpoint(after);
   }
 
   get checkpoint(): string | undefined {
-    const begun = this.#taken > 0 || this.#cursor !== undefined;
-    return begun ? toCheckpoint(this.#taken, this.#cursor) : undefined;
+    const begun = this.#taken > 0 || this.#base !== undefined;
+    return begun ? toCheckpoint(this.#taken, this.#base) : undefined;
   }
 
   /** Not a generator: an item that is already in a batch costs one promise. */
@@ -81,7 +81,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
         this.#next += 1;
         this.#taken += 1;
         if (this.#next === items.length && checkpoint !== undefined)
-          [this.#taken, this.#cursor] = [0, checkpoint];
+          [this.#taken, this.#base] = [0, checkpoint];
         if (this.#skip > 0) this.#skip -= 1;
         else {
           this.#list.check?.(item);
@@ -107,7 +107,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
       },
       decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
     };
-    const request = create(ListRequestSchema, member('startAfter', this.#cursor));
+    const request = create(ListRequestSchema, member('startAfter', this.#base));
     return mapErrors(
       () => this.#client.stream({ ...method, response }, { one: request }, { signal }),
       fromGrpcError,
