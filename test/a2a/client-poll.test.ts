@@ -159,7 +159,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
       return states.shift() ?? {};
     });
     let lost = 0;
-    const options = { ...quick, historyLength: 3, onLost: () => lost++ };
+    const options = { ...quick, historyLength: 3, onDisconnect: () => lost++ };
     const stream = server.client.stream('hi', options);
     expect(shapes(await all(stream))).toEqual([
       'task TASK_STATE_SUBMITTED',

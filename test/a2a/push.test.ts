@@ -34,7 +34,7 @@ const counting = (count: number, ms: number): Agent =>
     }
   };
 const whole = (count: number): string => Array.from({ length: count }, (_, n) => `w${n} `).join('');
-const push = { allowInside: true, retryMs: 1 };
+const push = { allowPrivateAddresses: true, retryMs: 1 };
 const shapes = ({ got }: Receiver): string[] =>
   got.map(({ body }) => Object.keys(JSON.parse(body) as object)[0] ?? '');
 

@@ -21,7 +21,7 @@ test('a serve() that rejects tells no receiver of the log that it was given', as
   await log.bookmark({ task: 't', name: 'push/mine', after: 0, data });
   // A front: the task waits, and ends when it is canceled.
   const options = { page: false, log, logger: quiet, maxRuns: 0 } as const;
-  const a2a = { push: { allowInside: true, retryMs: 1 } };
+  const a2a = { push: { allowPrivateAddresses: true, retryMs: 1 } };
   const cardKey = { key: 'no key', kid: 'k' } as never;
   for (const modules of [
     // The first agent itself, and one behind it.

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 // What the page does with the line to its server, without a browser: its EventSource is a puppet.
 
 interface Api {
-  subscribe(
+  subscribeToTask(
     task: string,
     after: number,
     on: {
@@ -18,7 +18,7 @@ interface Api {
 }
 
 interface Polling {
-  poll(
+  pollInterval(
     ask: () => Promise<void>,
     everyMs: number,
     isHidden: () => boolean,
@@ -76,7 +76,7 @@ async function subscribed() {
   const api = await load<Api>('../../web/src/api.ts');
   const lines: string[] = [];
   const errors: string[] = [];
-  const subscription = api.subscribe('t', 7, {
+  const subscription = api.subscribeToTask('t', 7, {
     head() {},
     entry() {},
     line: (state) => lines.push(state),
@@ -131,7 +131,7 @@ test('an answer that came second is known by its code', async () => {
 test('a slow answer holds the next question back, and a failure does not end the polling', async () => {
   const module = await load<Polling>('../../web/src/state/poll.ts');
   const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
-  const polling = module.poll(
+  const polling = module.pollInterval(
     () => new Promise((resolve, reject) => waiting.push({ resolve, reject })),
     1000,
     () => false,

@@ -158,7 +158,7 @@ test('one owner leaves room for others, and its further tasks run when it has ro
   expect(started).toHaveLength(7);
 });
 
-test('a run that waits for a person longer than parkMs is let go', async () => {
+test('a run that waits for a person longer than suspendAfterMs is suspended', async () => {
   await using log = memoryLog();
   let calls = 0;
   const letGo: unknown[] = [];
