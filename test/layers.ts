@@ -63,7 +63,7 @@ export const PACKAGES: Readonly<
   '@photostructure/sqlite': { loads: ['task/sqlite'], lazily: ['task', 'serve', 'cli'] },
 };
 
-/** Files that load what a user names: a module, a plug-in. Nobody else computes what it imports. */
+/** Files that load what a user names: a module, a plug-in. No other file computes what it imports. */
 export const LOADERS: readonly string[] = [
   'agent-cli/models/choose-model',
   'cli/agents/load-agent',
