@@ -109,7 +109,9 @@ describe('sqlite log', () => {
       if (claimed.push(task) === 2) break;
     expect(claimed).toEqual(['good1', 'good2']);
     await expect(log.get('bad')).rejects.toMatchObject({ code: 'malformed' });
-    expect(reports).toMatchObject([[expect.stringContaining('cannot read a stored task'), { task: 'bad' }]]);
+    expect(reports).toMatchObject([
+      [expect.stringContaining('cannot read a stored task'), { task: 'bad' }],
+    ]);
   });
 
   const bad = "(select key from tasks where id = 'bad')";

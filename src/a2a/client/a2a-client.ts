@@ -13,7 +13,6 @@ import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialects.ts';
 import { sendMessage } from './poll-task.ts';
 import { A2AStream, type ServerCapabilities, type StreamOptions } from './a2a-stream.ts';
 import { A2AHttpTransport } from './http-transport.ts';
-import type { Fetch } from '../../http/light-fetch.ts';
 import type { A2ATransport } from './a2a-transport.ts';
 import type {
   A2AMessage,

@@ -1,5 +1,4 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { asString as stringOrEmpty } from '../../json.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
 import { controlLabel, describeControl } from '../../wire/describe-control.ts';
