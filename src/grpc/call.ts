@@ -8,6 +8,7 @@ import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { fromHeaders, type Metadata, toHeaders } from './metadata.ts';
+import type { UnsentBytes } from '../http/unsent-bytes.ts';
 import { Outbound } from './outbound.ts';
 import { toTrailers } from './status.ts';
 import { decodeTimeout } from './timeout.ts';
@@ -50,12 +51,14 @@ export interface CallHooks {
   readonly stalled: (error: DuolaneError) => void;
 }
 
-/** How long a client may take. */
+/** What a client may take. */
 export interface CallLimits {
   /** To read some of the data that waits for it. */
   readonly stallMs: number;
   /** To send one complete message. */
   readonly messageMs: number;
+  /** What waits for all clients of the server together. */
+  readonly unsent: UnsentBytes;
 }
 
 /**
@@ -82,7 +85,7 @@ export class ServerCall extends Cancellation implements CallContext {
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
     hooks: CallHooks,
-    { stallMs, messageMs }: CallLimits,
+    { stallMs, messageMs, unsent }: CallLimits,
   ) {
     super();
     this.stream = stream;
@@ -90,7 +93,7 @@ export class ServerCall extends Cancellation implements CallContext {
     this.path = headers[':path'] ?? '';
     this.#headers = headers;
     this.#hooks = hooks;
-    this.#outbound = new Outbound(stream, { stallMs, onStall: () => this.#cut(stallMs) });
+    this.#outbound = new Outbound(stream, { stallMs, unsent, onStall: () => this.#cut(stallMs) });
     // 'close' follows every error of a stream.
     stream.on('error', () => {});
     stream.on('close', () => {
@@ -151,9 +154,10 @@ export class ServerCall extends Cancellation implements CallContext {
 
   /**
    * Sends a message. Returns `undefined` if the stream accepts more; otherwise a promise, which
-   * rejects if the call ends.
+   * rejects if the call ends. Throws `overloaded` if clients leave too much unread.
    */
   send(message: Uint8Array): Promise<void> | undefined {
+    if (!this.#over) this.#outbound.admit(message);
     if (!this.stream.headersSent && !this.#over) {
       this.stream.respond(
         { ':status': 200, 'content-type': 'application/grpc', ...this.#header },

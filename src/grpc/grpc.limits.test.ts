@@ -95,6 +95,24 @@ describe('a client that does not read responses', () => {
     expect(errors).toEqual([expect.objectContaining({ code: 'timeout' })]);
   });
 
+  test('does not fill the memory: a response beyond maxUnsentBytes is refused', async () => {
+    const listening = await server({ maxUnsentBytes: 300_000 });
+    const session = client(listening, { initialWindowSize: 0 });
+    // The first response of 200,000 bytes waits for a window, so there is no room for a second.
+    const first = call(session, '/test.Test/Unary');
+    first.end(encodeFrame(Buffer.from('go')));
+    await once(first, 'response');
+    const second = call(session, '/test.Test/Unary');
+    second.end(encodeFrame(Buffer.from('go')));
+    expect(await statusOf(second)).toBe(14);
+    // A client that reads gets its response as soon as the first one is gone.
+    first.close();
+    await expect.poll(() => listening.calls).toBe(0);
+    const third = call(client(listening), '/test.Test/Unary');
+    third.end(encodeFrame(Buffer.from('go')));
+    expect(await statusOf(third)).toBe(0);
+  });
+
   test('is not one that reads slowly: each written piece counts as progress', () => {
     vi.useFakeTimers();
     try {

@@ -1,14 +1,24 @@
 import type { Writable } from 'node:stream';
+import { DuolaneError } from '../errors.ts';
+import type { Sending, UnsentBytes } from '../http/unsent-bytes.ts';
 import { encodeFrame } from './frames.ts';
 
 /** A long message is written in pieces, so that the progress of a slow one is visible. */
 const PIECE_BYTES = 64 * 1024;
+
+/** Shorter messages are not counted in `unsent`: most are, and counting costs two closures. */
+const COUNTED_BYTES = 16 * 1024;
+
+/** When a message that does not fit into `unsent` is worth another try. */
+const RETRY_AFTER_MS = 1000;
 
 /** What happens if the peer stops reading. */
 export interface GrpcStallOptions {
   /** How long the peer may read nothing of the data that waits for it. */
   readonly stallMs: number;
   readonly onStall: () => void;
+  /** What waits for all peers together. A message beyond its limit is refused with `overloaded`. */
+  readonly unsent?: UnsentBytes;
 }
 
 /**
@@ -27,6 +37,9 @@ export class Outbound {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
   #onFlushed: (() => void) | undefined;
+  /** Long messages that are not written completely. */
+  readonly #sendings = new Set<Sending>();
+  #admitted: Sending | undefined;
   readonly #written = (): void => {
     this.#waiting -= 1;
     if (this.#stall) this.#progressAt = performance.now();
@@ -44,7 +57,9 @@ export class Outbound {
    */
   send(message: Uint8Array): Promise<void> | undefined {
     if (this.#failure) return Promise.reject(this.#failure.error);
-    if (this.#write(encodeFrame(message))) return undefined;
+    const sending = this.#admitted;
+    this.#admitted = undefined;
+    if (this.#write(encodeFrame(message), sending)) return undefined;
     return new Promise((resolve, reject) => {
       const onDrain = (): void => this.#release?.();
       this.#release = (error) => {
@@ -55,6 +70,19 @@ export class Outbound {
       };
       this.#stream.once('drain', onDrain);
     });
+  }
+
+  /**
+   * Reserves room for the message that is sent next, if it is long. Throws `overloaded` if there is
+   * none: call it before the headers, since a peer without a window gets no trailers after them.
+   */
+  admit(message: Uint8Array): void {
+    const { unsent, onStall } = this.#stall ?? {};
+    if (!unsent || message.length <= COUNTED_BYTES) return;
+    const sending = unsent.begin(message.length, () => onStall?.());
+    if (!sending) throw overloaded();
+    this.#admitted = sending;
+    this.#sendings.add(sending);
   }
 
   /** Resolves when all messages are written to the network, or the call is over. */
@@ -74,16 +102,30 @@ export class Outbound {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+    for (const sending of this.#sendings) sending.end();
+    this.#sendings.clear();
   }
 
-  #write(frame: Uint8Array): boolean {
+  #write(frame: Uint8Array, sending: Sending | undefined): boolean {
     if (this.#waiting === 0) this.#watch();
     let room = true;
     for (let at = 0; at < frame.length; at += PIECE_BYTES) {
+      const piece = frame.subarray(at, at + PIECE_BYTES);
       this.#waiting += 1;
-      room = this.#stream.write(frame.subarray(at, at + PIECE_BYTES), this.#written);
+      room = this.#stream.write(
+        piece,
+        sending ? () => this.#counted(piece.length, sending) : this.#written,
+      );
     }
     return room;
+  }
+
+  #counted(bytes: number, sending: Sending): void {
+    sending.sent(bytes);
+    this.#written();
+    if (this.#waiting > 0) return;
+    for (const each of this.#sendings) each.end();
+    this.#sendings.clear();
   }
 
   // One timer that fires and checks the progress is cheaper than one timer per message.
@@ -102,3 +144,10 @@ export class Outbound {
     else stall.onStall();
   };
 }
+
+const overloaded = (): DuolaneError =>
+  new DuolaneError(
+    'overloaded',
+    'cannot send the response: clients that do not read hold too much memory; try again',
+    { retryAfterMs: RETRY_AFTER_MS },
+  );

@@ -13,6 +13,7 @@ import { DuolaneError } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { UnsentBytes } from '../http/unsent-bytes.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
 import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { GrpcRoute } from './route.ts';
@@ -49,6 +50,11 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
    * How long a client may read nothing of waiting data before its call is reset; 30 s by default.
    */
   readonly stallMs?: number;
+  /**
+   * Bytes of responses over 16 KiB that wait for clients, of all calls together; the next one fails
+   * with `overloaded`. A quarter of the heap limit by default, at least 64 MiB.
+   */
+  readonly maxUnsentBytes?: number;
   /**
    * How long a client may take to send one message; then its call ends with `timeout`. 60 s by
    * default.
@@ -171,6 +177,7 @@ const POSITIVE = [
   'maxConnections',
   'maxWatches',
   'stallMs',
+  'maxUnsentBytes',
   'messageMs',
   'idleMs',
 ] as const;
@@ -201,6 +208,7 @@ class ServerConnections {
     this.#limits = {
       stallMs: options.stallMs ?? STALL_MS,
       messageMs: options.messageMs ?? MESSAGE_MS,
+      unsent: new UnsentBytes(options.maxUnsentBytes),
     };
     this.#maxCalls = options.maxCalls ?? MAX_CALLS;
     const idleMs = options.idleMs ?? IDLE_MS;
