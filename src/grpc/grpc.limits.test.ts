@@ -98,7 +98,7 @@ describe('a client that does not read responses', () => {
   test('does not fill the memory: a response beyond maxUnsentBytes is refused', async () => {
     const listening = await server({ maxUnsentBytes: 300_000 });
     const session = client(listening, { initialWindowSize: 0 });
-    // The first response of 200,000 bytes waits for a window, so there is no room for a second.
+    // The first response of 200,000 bytes waits for a window, so a second does not fit.
     const first = call(session, '/test.Test/Unary');
     first.end(encodeFrame(Buffer.from('go')));
     await once(first, 'response');
