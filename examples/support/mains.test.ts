@@ -76,7 +76,9 @@ describe.each(Object.entries(SAMPLES))('%s', (name, words) => {
       const { code, output, left } = await run(name, [], {
         DUOLANE_MODEL: 'anthropic:claude-sonnet-4-5',
       });
-      expect(output).toContain('anthropic:claude-sonnet-4-5 needs a key: set ANTHROPIC_API_KEY');
+      expect(output).toContain(
+        'missing key for model "anthropic:claude-sonnet-4-5"; set ANTHROPIC_API_KEY',
+      );
       expect(output).not.toMatch(/\n\s+at /); // for people, not a stack
       expect({ code, left }).toEqual({ code: 1, left: [] });
     }, 120_000);

@@ -37,7 +37,7 @@ async function review(
   console.log(['', `  ${message}`, ...fields].join('\n'));
   if (!process.stdin.isTTY) {
     console.log('  (no terminal: declined)');
-    return { id, action: 'decline', content: { reason: 'there is no terminal for a review' } };
+    return { id, action: 'decline', content: { reason: 'a review needs a terminal' } };
   }
   const lines = createInterface({ input: process.stdin, output: process.stdout });
   const question = (text: string): Promise<string> =>

@@ -57,7 +57,7 @@ describe('duolane new', () => {
     expect(ended).toMatchObject({ code: 2, stdout: '' });
     expect(ended.stderr).toMatch(/is not empty/);
     expect((await place.run(['new', 'mine.txt'])).stderr).toMatch(
-      /no folder that can be used \(ENOTDIR\)/,
+      /cannot use .* \(ENOTDIR\): expected a folder/,
     );
     expect((await place.run(['new'])).code).toBe(2);
     expect(await readFile(place.file('mine.txt'), 'utf8')).toBe('keep');
@@ -104,10 +104,10 @@ describe('duolane serve', () => {
     const say = async (): Promise<string> => textOf(await all(new Caller(url).say('hello')));
     expect(await say()).toContain('the first');
     await writeFile(file, says('the second'));
-    await running.says(/has changed: new runs get the new agent/);
+    await running.says(/has changed: new runs use the new agent/);
     expect(await say()).toContain('the second');
     await writeFile(file, 'export default 1');
-    await running.says(/has no agent: .*; the agent before the change goes on/);
+    await running.says(/has no agent: .*; the previous agent stays in use/);
     expect(await say()).toContain('the second');
   });
 

@@ -59,7 +59,7 @@ test('a server that is not there is said in one line', async () => {
   const ended = await place.run(['chat', 'http://127.0.0.1:1', 'hello']);
   expect(ended.code).toBe(1);
   expect(ended.stderr).toMatch(
-    /^duolane: http:\/\/127\.0\.0\.1:1\S* cannot be reached: is the server running\?/,
+    /^duolane: cannot reach http:\/\/127\.0\.0\.1:1\S*; check that the server is running/,
   );
   expectNoStack(ended);
 });

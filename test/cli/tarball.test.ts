@@ -30,7 +30,7 @@ test('npx of the packed tarball works in an empty folder', async (context) => {
     return output;
   };
   expect(await npx('--version')).toMatch(/^\d+\.\d+\.\d+$/m);
-  expect(await npx('demo', '--break', 'string-prompt', '--json')).toContain('"held":true');
+  expect(await npx('demo', '--break', 'string-prompt', '--json')).toContain('"kept":true');
   expect(await npx('doctor')).toMatch(/✓ sqlite/);
   await npx('new', 'my-agent');
   const tested = await npm(['test'], place.file('my-agent'));

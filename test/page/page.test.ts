@@ -242,7 +242,7 @@ suite('browser', opened.missing, () => {
     expect(await page.getByLabel('Input for form-agent').inputValue()).toContain('"age": 85');
     await page.getByLabel('Input for form-agent').fill('{"name":"Ada","age":"old"}');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.getByText(/does not fit the form: age must be integer/).waitFor();
+    await page.getByText(/invalid input for the form: age must be integer/).waitFor();
     await page.getByLabel('Input for form-agent').fill('{"name":"Ada","age":36}');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await answer(page).getByText('Read the record of Ada.').waitFor();

@@ -68,7 +68,7 @@ test('a process that never exits is given up after SIGKILL', async () => {
   );
   await expect(transport[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'timeout' });
   expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
-  for await (const _ of transport.output) expect.unreachable('there is no output');
+  for await (const _ of transport.output) expect.unreachable('expected no output');
 });
 
 test('a grandchild that goes on writing to stdout does not hold up the end', async () => {
