@@ -156,7 +156,7 @@ describe('over A2A', () => {
         parts: [{ text: 'approve' }],
       },
     });
-    expect(JSON.stringify(late)).toContain('takes no more messages');
+    expect(JSON.stringify(late)).toContain('send without taskId to start a new task');
     expect(titles()).not.toContain('Clock is slow');
 
     const contextId = /"contextId":"([^"]+)"/.exec(JSON.stringify(seen))?.[1];

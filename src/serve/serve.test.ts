@@ -38,7 +38,7 @@ test('a server that cannot listen closes its runner, which would otherwise claim
   await once(busy, 'listening');
   const { port } = busy.address() as AddressInfo;
   const first = serve(agent('first'), { log, port, queue: true, page: false });
-  await expect(first).rejects.toThrow(`port ${port} on 127.0.0.1 is in use`);
+  await expect(first).rejects.toThrow(`cannot listen on 127.0.0.1:${port}: the port is in use`);
   busy.close();
   await using served = await serve(agent('second'), { log, queue: true });
   for (let n = 0; n < 5; n++)

@@ -188,7 +188,7 @@ verifies(
         .every((line) => line.startsWith('{')),
     ).toBe(true);
     expect(stderr).toMatch(/→ \[CTRL\] initialize/);
-    expect(stderr).toMatch(/← \[CTRL\] answer to initialize \(\d+ ms\)/);
+    expect(stderr).toMatch(/← \[CTRL\] response to initialize \(\d+ ms\)/);
     expect(stderr).toMatch(/→ \[MSG\] +user hi/);
     expect(stderr).toMatch(/← \[MSG\] +assistant echo: hi/);
   },

@@ -80,7 +80,7 @@ export class Handshake {
       // A CLI may accept a manifest without reporting it; then only its status shows that it did. A
       // CLI without this request rejects it, and `ready` waits until the tools are listed.
       const request = this.#link.request({ subtype: 'mcp_status' }, { signal });
-      const status = await request.catch(() => undefined);
+      const status = await request.catch(() => undefined); // see above: not every CLI has it
       bridge.observe(asObject(status)['mcpServers'], { turnBegins: false });
     }
     return bridge.ready(signal);

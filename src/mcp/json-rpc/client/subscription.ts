@@ -71,7 +71,7 @@ export class ChangeSubscription {
    * throws it.
    */
   async #untilAcknowledged(signal: AbortSignal | undefined): Promise<void> {
-    await raceAbort(this.#acknowledged, signal).catch(() => {});
+    await raceAbort(this.#acknowledged, signal).catch(() => {}); // the loop throws it
   }
 
   /** Keeps the subscription open. Never rejects. */
