@@ -37,9 +37,9 @@ test('the configuration folder is CLAUDE_CONFIG_DIR, else one of two in the home
 });
 
 test('a path leads to its key and back', () => {
-  const key = { projectKey: projectKey('/work/my app'), sessionId: 's1' };
+  const key = { projectKey: projectKey('/srv/my app'), sessionId: 's1' };
   const path = transcriptPath('/c', key);
-  expect(path).toBe(join('/c', 'projects', '-work-my-app', 's1.jsonl'));
+  expect(path).toBe(join('/c', 'projects', '-srv-my-app', 's1.jsonl'));
   expect(keyOfPath(path)).toEqual(key);
   expect(keyOfPath('/c/projects/p/s1/subagents/a.jsonl')).toEqual({
     projectKey: 'p',
