@@ -93,7 +93,7 @@ export class ServerCall extends Cancellation implements CallContext {
     this.path = headers[':path'] ?? '';
     this.#headers = headers;
     this.#hooks = hooks;
-    this.#outbound = new Outbound(stream, { stallMs, unsent, onStall: () => this.#cut(stallMs) });
+    this.#outbound = new Outbound(stream, { stallMs, unsent, onStall: (ms) => this.#cut(ms) });
     // 'close' follows every error of a stream.
     stream.on('error', () => {});
     stream.on('close', () => {
@@ -207,10 +207,10 @@ export class ServerCall extends Cancellation implements CallContext {
   }
 
   /** Resets the stream: a status cannot reach a client that does not read. */
-  #cut(stallMs: number): void {
+  #cut(ms: number): void {
     const error = new DuolaneError(
       'timeout',
-      `${this.path} timed out after ${stallMs} ms: the client read nothing of the response`,
+      `${this.path} timed out after ${ms} ms: the client read nothing of the response`,
     );
     this.#hooks.stalled(error);
     this.#abort(error);

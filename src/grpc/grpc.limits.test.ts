@@ -5,6 +5,7 @@ import { connect as connectTcp } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../errors.ts';
 import { sleep } from '../stream/abort.ts';
+import { UnsentBytes } from '../http/unsent-bytes.ts';
 import { encodeFrame } from './frames.ts';
 import {
   ServerReflectionRequestSchema,
@@ -111,6 +112,22 @@ describe('a client that does not read responses', () => {
     const third = call(client(listening), '/test.Test/Unary');
     third.end(encodeFrame(Buffer.from('go')));
     expect(await statusOf(third)).toBe(0);
+  });
+
+  test('gives the room of a message back when that message is written', async () => {
+    const unsent = new UnsentBytes(300_000);
+    const waiting: (() => void)[] = [];
+    const write = (_piece: Uint8Array, written: () => void): boolean => waiting.push(written) > 0;
+    const stream = Object.assign(new EventEmitter(), { write });
+    const outbound = new Outbound(stream as never, { stallMs: 1000, onStall: () => {}, unsent });
+    outbound.admit(Buffer.from(LONG));
+    await outbound.send(Buffer.from(LONG));
+    expect(() => outbound.admit(Buffer.from(LONG))).toThrow('hold too much memory');
+    // A short message behind it keeps the stream busy, and holds no room.
+    await outbound.send(Buffer.from('short'));
+    for (const written of waiting.slice(0, -1)) written();
+    expect(() => outbound.admit(Buffer.from(LONG))).not.toThrow();
+    outbound.close();
   });
 
   test('is not one that reads slowly: each written piece counts as progress', () => {

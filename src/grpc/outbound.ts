@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
-import type { Sending, UnsentBytes } from '../http/unsent-bytes.ts';
+import { UNREAD_MS, type Sending, type UnsentBytes } from '../http/unsent-bytes.ts';
 import { encodeFrame } from './frames.ts';
 
 /** A long message is written in pieces, so that the progress of a slow one is visible. */
@@ -16,7 +16,8 @@ const RETRY_AFTER_MS = 1000;
 export interface GrpcStallOptions {
   /** How long the peer may read nothing of the data that waits for it. */
   readonly stallMs: number;
-  readonly onStall: () => void;
+  /** Called with how long the peer has read nothing, at least. */
+  readonly onStall: (ms: number) => void;
   /** What waits for all peers together. A message beyond its limit is refused with `overloaded`. */
   readonly unsent?: UnsentBytes;
 }
@@ -77,9 +78,9 @@ export class Outbound {
    * none: call it before the headers, since a peer without a window gets no trailers after them.
    */
   admit(message: Uint8Array): void {
-    const { unsent, onStall } = this.#stall ?? {};
+    const { unsent } = this.#stall ?? {};
     if (!unsent || message.length <= COUNTED_BYTES) return;
-    const sending = unsent.begin(message.length, () => onStall?.());
+    const sending = unsent.begin(message.length, () => this.#stall?.onStall(UNREAD_MS));
     if (!sending) throw overloaded();
     this.#admitted = sending;
     this.#sendings.add(sending);
@@ -111,21 +112,23 @@ export class Outbound {
     let room = true;
     for (let at = 0; at < frame.length; at += PIECE_BYTES) {
       const piece = frame.subarray(at, at + PIECE_BYTES);
+      const isLast = at + PIECE_BYTES >= frame.length;
       this.#waiting += 1;
       room = this.#stream.write(
         piece,
-        sending ? () => this.#counted(piece.length, sending) : this.#written,
+        sending ? () => this.#counted(piece.length, isLast, sending) : this.#written,
       );
     }
     return room;
   }
 
-  #counted(bytes: number, sending: Sending): void {
+  #counted(bytes: number, isLast: boolean, sending: Sending): void {
     sending.sent(bytes);
+    if (isLast) {
+      sending.end();
+      this.#sendings.delete(sending);
+    }
     this.#written();
-    if (this.#waiting > 0) return;
-    for (const each of this.#sendings) each.end();
-    this.#sendings.clear();
   }
 
   // One timer that fires and checks the progress is cheaper than one timer per message.
@@ -141,7 +144,7 @@ export class Outbound {
     if (!stall || this.#closed || this.#waiting === 0) return;
     const remainingMs = this.#progressAt + stall.stallMs - performance.now();
     if (remainingMs > 0) this.#timer = setTimeout(this.#checkStall, Math.ceil(remainingMs)).unref();
-    else stall.onStall();
+    else stall.onStall(stall.stallMs);
   };
 }
 

@@ -1,7 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 
 /** A client that has read nothing for this long may be disconnected when others need the memory. */
-const IDLE_MS = 1000;
+export const UNREAD_MS = 1000;
 
 /** A long response that is being sent. */
 export interface Sending {
@@ -33,7 +33,7 @@ export class UnsentBytes {
    */
   begin(bytes: number, cut: () => void): Sending | undefined {
     for (const sending of this.#sendings) {
-      if (this.#fits(bytes) || this.#now() - sending.readAt < IDLE_MS) break;
+      if (this.#fits(bytes) || this.#now() - sending.readAt < UNREAD_MS) break;
       this.#end(sending);
       sending.cut();
     }
