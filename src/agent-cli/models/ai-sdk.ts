@@ -6,6 +6,7 @@ import {
   type Block,
   blocksOf,
   type ChatMessage,
+  contentText,
   type Model,
   type ModelEvent,
   type ModelRequest,
@@ -93,18 +94,14 @@ function toPart(block: Block): JsonObject[] {
 }
 
 function toResult(block: Block): JsonObject {
-  const { content } = block;
-  const value =
-    typeof content === 'string'
-      ? content
-      : (Array.isArray(content) ? content : [])
-          .map((part: unknown) => (isObject(part) ? asString(part['text']) : ''))
-          .join('\n');
   return {
     type: 'tool-result',
     toolCallId: block['tool_use_id'],
     toolName: block['tool_name'] ?? '',
-    output: { type: block['is_error'] === true ? 'error-text' : 'text', value },
+    output: {
+      type: block['is_error'] === true ? 'error-text' : 'text',
+      value: contentText(block['content']),
+    },
   };
 }
 

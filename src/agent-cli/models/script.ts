@@ -5,6 +5,7 @@ import { httpStatusError } from '../../event/retry/model-error.ts';
 import {
   blocksOf,
   type ChatMessage,
+  contentText,
   type Model,
   type ModelEvent,
   type ModelRequest,
@@ -128,12 +129,7 @@ export function lastText(messages: readonly ChatMessage[]): string {
   return blocksOf(messages.at(-1)?.content ?? '')
     .map((block) => {
       if (block.type === 'text') return asString(block['text']);
-      if (block.type !== 'tool_result') return '';
-      const { content } = block;
-      if (typeof content === 'string') return content;
-      return Array.isArray(content)
-        ? content.map((part: unknown) => (isObject(part) ? asString(part['text']) : '')).join('\n')
-        : '';
+      return block.type === 'tool_result' ? contentText(block['content']) : '';
     })
     .filter((text) => text !== '')
     .join('\n');
@@ -168,11 +164,9 @@ function answersOf(name: string, script: unknown): ScriptAnswer[] {
       throw new DuolaneError(
         'invalid',
         `invalid "when" in script "${name}": expected a regular expression, not "${asString(when)}"`,
-        {
-          cause,
-        },
+        { cause },
       );
     }
   }
-  return list.map((answer) => answer as ScriptAnswer);
+  return [...(list as readonly ScriptAnswer[])];
 }
