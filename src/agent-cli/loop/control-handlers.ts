@@ -46,8 +46,7 @@ const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
 });
 const no = (error: string, errorCode?: string): ControlResponse => ({
   ok: false,
-  error,
-  ...(errorCode !== undefined && { errorCode }),
+  ...omitUndefined({ error, errorCode }),
 });
 
 /**
@@ -87,14 +86,10 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   mcp_status: (_, { session }) => ok({ mcpServers: session.parts.servers.describe() }),
   mcp_set_servers: async ({ servers }, { session }) =>
     ok(await session.parts.servers.replace(asObject(servers))),
-  mcp_toggle: async ({ serverName, enabled }, { session }) => {
-    await session.parts.servers.toggle(asString(serverName), enabled === true);
-    return ok();
-  },
-  mcp_reconnect: async ({ serverName }, { session }) => {
-    await session.parts.servers.reconnect(asString(serverName));
-    return ok();
-  },
+  mcp_toggle: async ({ serverName, enabled }, { session }) =>
+    ok(await session.parts.servers.toggle(asString(serverName), enabled === true)),
+  mcp_reconnect: async ({ serverName }, { session }) =>
+    ok(await session.parts.servers.reconnect(asString(serverName))),
   mcp_message: ({ server_name, message }, { session }) => {
     if (!isObject(message)) return no('the host sent mcp_message without a message');
     session.parts.servers.receive(asString(server_name), message);
@@ -115,12 +110,8 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
   read_file: async (request, { session: { parts } }) => {
     const { readFileForHost } = await import('./host-read-file.ts');
-    return ok(
-      await readFileForHost(request, {
-        cwd: parts.cwd,
-        directories: parts.choices.directories,
-      }),
-    );
+    const { cwd, choices } = parts;
+    return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
     if (!session.parts.servers.has(asString(serverName)))
@@ -286,13 +277,10 @@ function changesOf(settings: JsonObject): {
   }
 }
 
-const modelsOf = ({ parts: { choices } }: CliSession): JsonObject[] => [
-  {
-    value: choices.model.model.name,
-    displayName: choices.model.model.name,
-    description: 'The model of this session',
-  },
-];
+function modelsOf({ parts }: CliSession): JsonObject[] {
+  const { name } = parts.choices.model.model;
+  return [{ value: name, displayName: name, description: 'The model of this session' }];
+}
 
 function settingsOf(session: CliSession): JsonObject {
   const { choices, settings } = session.parts;
@@ -315,28 +303,19 @@ function permissionsOf({ policy }: CliSession): JsonObject {
 
 /** An estimate with four characters per token: many models do not report their context usage. */
 function contextUsage(session: CliSession): JsonObject {
-  const estimate = (value: unknown): number => Math.ceil(JSON.stringify(value).length / 4);
-  const specs = session.tools().map(({ spec }) => spec);
+  const { choices, history } = session.parts;
+  const category = (id: string, name: string, value: unknown) => {
+    return { id, name, tokens: Math.ceil(JSON.stringify(value).length / 4), kind: 'used' };
+  };
   const categories = [
-    {
-      id: 'system_prompt',
-      name: 'System prompt',
-      tokens: estimate(session.parts.choices.systemPrompt),
-      kind: 'used',
-    },
-    { id: 'tools', name: 'Tools', tokens: estimate(specs), kind: 'used' },
-    {
-      id: 'messages',
-      name: 'Messages',
-      tokens: estimate(session.parts.history.messages()),
-      kind: 'used',
-    },
+    category('system_prompt', 'System prompt', choices.systemPrompt),
+    category(
+      'tools',
+      'Tools',
+      session.tools().map(({ spec }) => spec),
+    ),
+    category('messages', 'Messages', history.messages()),
   ];
   const totalTokens = categories.reduce((sum, { tokens }) => sum + tokens, 0);
-  return {
-    categories,
-    totalTokens,
-    estimated: true,
-    model: session.parts.choices.model.model.name,
-  };
+  return { categories, totalTokens, estimated: true, model: choices.model.model.name };
 }

@@ -1,5 +1,5 @@
 import { type JsonObject, omitUndefined } from '../../json.ts';
-import type { MessageBuilder } from './message-builder.ts';
+import { apiMessage, type MessageBuilder } from './message-builder.ts';
 import type { Block } from '../models/types.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool } from '../tools/types.ts';
@@ -46,23 +46,14 @@ export function initMessage(session: CliSession, version: string): JsonObject {
 export function assistantMessage(
   session: CliSession,
   turn: TurnState,
-  answer: Pick<MessageBuilder, 'id' | 'usage'>,
+  { id, usage }: Pick<MessageBuilder, 'id' | 'usage'>,
   block: Block,
   tools: ReadonlyMap<string, AgentTool>,
 ): JsonObject {
   const tool = block.type === 'tool_use' ? tools.get(String(block['name'])) : undefined;
   return {
     type: 'assistant',
-    message: {
-      id: answer.id,
-      type: 'message',
-      role: 'assistant',
-      model: session.parts.choices.model.model.name,
-      content: [block],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: answer.usage,
-    },
+    message: apiMessage({ id, model: session.parts.choices.model.model.name, usage }, [block]),
     parent_tool_use_id: null,
     timestamp: new Date().toISOString(),
     ...uuidsOf(turn),
