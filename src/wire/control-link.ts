@@ -9,6 +9,7 @@ import {
   type ControlRequest,
   type ControlResponse,
   errorResponse,
+  requestFrame,
 } from './control-peer.ts';
 
 /**
@@ -282,9 +283,3 @@ export class ControlLink {
     return { ok: false, error: message, errorCode };
   }
 }
-
-const requestFrame = (id: string, request: ControlRequest): JsonObject => ({
-  type: 'control_request',
-  request_id: id,
-  request,
-});
