@@ -25,9 +25,9 @@ const ACKNOWLEDGED: ControlResponse = {
 const MANIFEST_VERSION = '2025-11-25';
 
 export interface BridgeOptions {
-  readonly ask?: Ask;
+  readonly ask?: Ask | undefined;
   /** Answers the questions of a server, unless `ask` is set. */
-  readonly onElicitation?: OnElicitation;
+  readonly onElicitation?: OnElicitation | undefined;
   /** Writes a message of a server to the CLI; resolves when the pipe has room for the next. */
   readonly send: (server: string, message: JsonObject) => Promise<void>;
   /** Called when a server can no longer send its own messages; its tools can still be called. */
@@ -247,13 +247,8 @@ export class McpBridge implements AsyncDisposable {
       ),
     ];
     const message = `in-process servers are not ready: ${reasons.join('; ')}; the model cannot call the missing tools`;
-    return new DuolaneError(
-      cause === undefined ? 'invalid' : DuolaneError.from(cause).code,
-      message,
-      {
-        cause,
-      },
-    );
+    const code = cause === undefined ? 'invalid' : DuolaneError.from(cause).code;
+    return new DuolaneError(code, message, { cause });
   }
 }
 
