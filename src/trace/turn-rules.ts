@@ -83,7 +83,7 @@ export function turnRules(found: Findings): TurnRules {
   const invalidLine = (direction: Frame['direction'], data: JsonObject, line: number): void => {
     const text = String(data['text']).trim();
     const from = direction === 'in' ? 'stdout of the CLI' : 'its stdin';
-    const what = `${from} has a line that is not a JSON asObject: ${truncateText(text)}`;
+    const what = `${from} has a line that is not a JSON object: ${truncateText(text)}`;
     const fatal = direction === 'out' || text === 'null';
     found.add('line-not-protocol', line, what, fatal ? 'error' : 'warning');
   };
