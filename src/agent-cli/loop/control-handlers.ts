@@ -9,7 +9,7 @@ import {
 } from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
-import type { ChosenModel } from '../models/choose-model.ts';
+import type { AgentLoop } from './agent-loop.ts';
 import { blocksOf } from '../models/types.ts';
 import { applyUpdate, type PolicyUpdate } from '../permissions/permission-policy.ts';
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
@@ -20,20 +20,10 @@ import { CAPABILITIES, userLine } from '../turn/sdk-messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
 /** The parts of the agent loop that control requests use. */
-export interface LoopControls {
-  readonly session: CliSession;
-  readonly version: string;
-  /** Interrupts the running turn; with `cancelQueued` also drops the queued prompts. */
-  interrupt(options: { readonly cancelQueued: boolean }): {
-    readonly stillQueued: string[];
-    readonly cancelled: string[];
-  };
-  cancelPrompt(uuid: string): boolean;
-  chooseModel(name: string | undefined): Promise<ChosenModel>;
-  /** Fires the SessionEnd hooks and ends the process with code 0. */
-  endSession(): void;
-  started(source: 'startup' | 'resume'): void;
-}
+type LoopControls = Pick<
+  AgentLoop,
+  'session' | 'version' | 'interrupt' | 'cancelPrompt' | 'chooseModel' | 'endSession' | 'started'
+>;
 
 type Handler = (
   request: ControlRequest,

@@ -13,6 +13,7 @@ import {
   NO_USAGE,
   type ModelStopReason,
   type TokenUsage,
+  usageWithCached,
 } from './types.ts';
 
 interface LanguageModel {
@@ -181,10 +182,5 @@ function toUsage(value: unknown): TokenUsage {
   const total = (entry: unknown): number => Number((isObject(entry) ? entry['total'] : entry) ?? 0);
   const input = value['inputTokens'];
   const cached = Number((isObject(input) ? input['cacheRead'] : value['cachedInputTokens']) ?? 0);
-  return {
-    input_tokens: total(input) - cached,
-    output_tokens: total(value['outputTokens']),
-    cache_creation_input_tokens: 0,
-    cache_read_input_tokens: cached,
-  };
+  return usageWithCached(total(input), total(value['outputTokens']), cached);
 }

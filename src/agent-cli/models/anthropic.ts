@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import { streamedError } from '../../event/retry/model-error.ts';
 import { postForEvents } from './sse.ts';
 import {
@@ -21,11 +21,11 @@ export interface AnthropicModelOptions {
 /** A model of the Messages API, streamed over fetch. */
 export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicModelOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/v1/messages`;
-  const headers = {
+  const headers = omitUndefined<Record<string, string>>({
     'anthropic-version': '2023-06-01',
-    ...(apiKey && { 'x-api-key': apiKey }),
-    ...(authToken && { authorization: `Bearer ${authToken}` }),
-  };
+    'x-api-key': apiKey || undefined,
+    authorization: authToken ? `Bearer ${authToken}` : undefined,
+  });
   return {
     name,
     keySource: apiKey ? 'ANTHROPIC_API_KEY' : authToken ? 'ANTHROPIC_AUTH_TOKEN' : 'none',
@@ -39,16 +39,16 @@ function toBody(request: ModelRequest): JsonObject {
   const thinking = thinkingTokens
     ? { type: 'enabled', budget_tokens: thinkingTokens }
     : { type: 'disabled' };
-  return {
+  return omitUndefined<JsonObject>({
     model,
     stream: true,
     max_tokens: thinkingTokens ? maxTokens + thinkingTokens : maxTokens,
     messages,
-    ...(system !== '' && { system }),
-    ...(tools.length > 0 && { tools }),
-    ...(thinkingTokens !== undefined && { thinking }),
-    ...(effort !== undefined && { output_config: { effort } }),
-  };
+    system: system || undefined,
+    tools: tools.length > 0 ? tools : undefined,
+    thinking: thinkingTokens === undefined ? undefined : thinking,
+    output_config: effort === undefined ? undefined : { effort },
+  });
 }
 
 /**

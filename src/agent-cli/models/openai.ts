@@ -13,6 +13,7 @@ import {
   NO_USAGE,
   type ModelStopReason,
   type TokenUsage,
+  usageWithCached,
 } from './types.ts';
 
 export interface OpenAiOptions {
@@ -224,10 +225,6 @@ function stopReason(reason: string | undefined): ModelStopReason {
 
 function toUsage(usage: JsonObject): TokenUsage {
   const cached = Number(asObject(usage['prompt_tokens_details'])['cached_tokens'] ?? 0);
-  return {
-    input_tokens: Number(usage['prompt_tokens'] ?? 0) - cached,
-    output_tokens: Number(usage['completion_tokens'] ?? 0),
-    cache_creation_input_tokens: 0,
-    cache_read_input_tokens: cached,
-  };
+  const { prompt_tokens: input, completion_tokens: output } = usage;
+  return usageWithCached(Number(input ?? 0), Number(output ?? 0), cached);
 }

@@ -9,6 +9,7 @@ import {
   type Model,
   type ModelEvent,
   type ModelRequest,
+  NO_USAGE,
   type ModelStopReason,
   type TokenUsage,
 } from './types.ts';
@@ -115,10 +116,9 @@ export async function* play(
     type: 'stop',
     reason: answer.stop ?? (answer.tools?.length ? 'tool_use' : 'end_turn'),
     usage: {
+      ...NO_USAGE,
       input_tokens: Math.ceil(JSON.stringify(request.messages).length / 4),
       output_tokens: Math.ceil((fullText.length + JSON.stringify(answer.tools ?? []).length) / 4),
-      cache_creation_input_tokens: 0,
-      cache_read_input_tokens: 0,
       ...answer.usage,
     },
   };

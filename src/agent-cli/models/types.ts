@@ -43,6 +43,14 @@ export const NO_USAGE: TokenUsage = {
   cache_read_input_tokens: 0,
 };
 
+/** The usage of providers that include cached tokens in the input, and report no cache writes. */
+export const usageWithCached = (input: number, output: number, cached: number): TokenUsage => ({
+  ...NO_USAGE,
+  input_tokens: input - cached,
+  output_tokens: output,
+  cache_read_input_tokens: cached,
+});
+
 export type ModelStopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence' | 'refusal';
 
 /**

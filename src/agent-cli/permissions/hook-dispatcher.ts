@@ -1,5 +1,13 @@
 import { DuolaneError } from '../../errors.ts';
-import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
+import {
+  asArray,
+  asObject,
+  asString,
+  asStrings,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
 import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
@@ -245,19 +253,17 @@ function readAnswer(given: unknown): HookOutcome {
       'malformed',
       `the hook returned the decision ${JSON.stringify(returned)}: expected allow, deny or ask`,
     );
-  const decision = DECISIONS.get(returned);
   const context = asString(own['additionalContext']);
-  return {
-    ...(decision && { decision }),
+  const { updatedInput, updatedToolOutput, updatedMCPToolOutput = updatedToolOutput } = own;
+  const stop = asString(answer['stopReason'], 'a hook ended the turn');
+  return omitUndefined<HookOutcome>({
+    decision: DECISIONS.get(returned),
     reason: asString(own['permissionDecisionReason'], asString(answer['reason'])),
-    ...(isObject(own['updatedInput']) && { updatedInput: own['updatedInput'] }),
-    ...('updatedToolOutput' in own && { updatedOutput: own['updatedToolOutput'] }),
-    ...('updatedMCPToolOutput' in own && { updatedOutput: own['updatedMCPToolOutput'] }),
+    updatedInput: isObject(updatedInput) ? updatedInput : undefined,
+    updatedOutput: updatedMCPToolOutput,
     context: context === '' ? [] : [context],
-    ...(answer['continue'] === false && {
-      stop: asString(answer['stopReason'], 'a hook ended the turn'),
-    }),
-  };
+    stop: answer['continue'] === false ? stop : undefined,
+  });
 }
 
 const STRICTNESS = { deny: 3, ask: 2, allow: 1 } as const;

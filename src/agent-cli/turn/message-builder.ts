@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../json.ts';
+import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import {
   type Block,
   type ModelEvent,
@@ -195,11 +196,6 @@ export const MALFORMED_INPUT = '__malformed_input';
 
 function parseInput(json: string): JsonObject {
   if (json.trim() === '') return {};
-  try {
-    const value: unknown = JSON.parse(json);
-    if (isObject(value)) return value;
-  } catch {
-    // Text that is not JSON is handled like JSON that is not an object.
-  }
-  return { [MALFORMED_INPUT]: json.slice(0, 2000) };
+  const value = parseLine(json);
+  return value instanceof InvalidLine ? { [MALFORMED_INPUT]: json.slice(0, 2000) } : value;
 }
