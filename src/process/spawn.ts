@@ -109,13 +109,11 @@ class Child extends ChildPipes implements ProcessTransport {
     freeChunk(chunk);
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
     this.discardUnread();
     await this.#stop();
     await this.exited;
-  }
+  });
 
   #keepStderr(): { readonly tail: StderrTail; readonly closed: Promise<void> } {
     const { stderr } = this.#child;

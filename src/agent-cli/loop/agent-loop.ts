@@ -50,7 +50,6 @@ const EXIT_GRACE_MS = 1500;
  * finishes the queued turns and then resolves `done` with the exit code.
  */
 export class AgentLoop {
-  readonly version: string = VERSION;
   readonly session: CliSession;
   readonly done: Promise<number>;
   readonly #options: AgentLoopOptions;

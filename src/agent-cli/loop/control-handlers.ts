@@ -17,12 +17,13 @@ import type { CliSession } from '../session/cli-session.ts';
 import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
 import { serverNotFound } from '../tools/mcp/mcp-servers.ts';
 import { CAPABILITIES, userLine } from '../turn/sdk-messages.ts';
+import { VERSION } from '../version.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
 /** The parts of the agent loop that control requests use. */
 type LoopControls = Pick<
   AgentLoop,
-  'session' | 'version' | 'interrupt' | 'cancelPrompt' | 'chooseModel' | 'endSession' | 'started'
+  'session' | 'interrupt' | 'cancelPrompt' | 'chooseModel' | 'endSession' | 'started'
 >;
 
 type Handler = (
@@ -96,7 +97,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
         usage: totals.usage,
       },
     }),
-  get_binary_version: (_, { version }) => ok({ version }),
+  get_binary_version: () => ok({ version: VERSION }),
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
   read_file: async (request, { session: { parts } }) => {
     const { readFileForHost } = await import('./host-read-file.ts');
@@ -128,7 +129,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 };
 
 function initialize(request: ControlRequest, loop: LoopControls): ControlResponse {
-  const { session, version } = loop;
+  const { session } = loop;
   // The prompt may be in the pipe already. After an error response no turn must run.
   session.refusal = session.parts.hooks.refusal(request['hooks']);
   if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
@@ -164,7 +165,7 @@ function initialize(request: ControlRequest, loop: LoopControls): ControlRespons
     models: modelsOf(session),
     account: { apiKeySource: session.parts.choices.model.model.keySource },
     pid: process.pid,
-    claude_code_version: version,
+    claude_code_version: VERSION,
     current_permission_mode: session.parts.choices.policy.mode,
     hook_on_failure_supported: true,
     hooks_applied: applied,

@@ -17,8 +17,6 @@ import {
 } from './types.ts';
 
 interface LanguageModel {
-  readonly specificationVersion: string;
-  readonly modelId?: string;
   doStream(options: JsonObject): PromiseLike<{ readonly stream: AsyncIterable<unknown> }>;
 }
 

@@ -146,13 +146,11 @@ export class Transcript implements AsyncDisposable {
     if (this.#failure) throw this.#failure;
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
     await this.#tail;
     await this.#handle?.close();
     this.#handle = undefined;
-  }
+  });
 
   #add(entries: readonly TranscriptEntry[]): void {
     if (entries.length === 0) return;

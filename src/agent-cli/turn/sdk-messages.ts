@@ -3,6 +3,7 @@ import { apiMessage, type MessageBuilder } from './message-builder.ts';
 import type { Block } from '../models/types.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool } from '../tools/types.ts';
+import { VERSION } from '../version.ts';
 import type { TurnEnding, TurnState } from './turn-state.ts';
 
 /** Features beyond the base protocol, which a host can look up. */
@@ -20,7 +21,7 @@ export const CAPABILITIES = [
 const uuidsOf = ({ uuids }: TurnState): JsonObject =>
   uuids.length > 0 ? { user_message_uuid: uuids.at(-1), user_message_uuids: uuids } : {};
 
-export function initMessage(session: CliSession, version: string): JsonObject {
+export function initMessage(session: CliSession): JsonObject {
   const { choices, flags } = session.parts;
   return {
     type: 'system',
@@ -32,7 +33,7 @@ export function initMessage(session: CliSession, version: string): JsonObject {
     permissionMode: choices.policy.mode,
     slash_commands: [],
     apiKeySource: choices.model.model.keySource,
-    claude_code_version: version,
+    claude_code_version: VERSION,
     output_style: 'default',
     agents: [],
     skills: [],

@@ -19,7 +19,6 @@ import {
   sumUsage,
   type TurnState,
 } from './turn-state.ts';
-import { VERSION } from '../version.ts';
 import { raceAbort } from '../../stream/abort.ts';
 
 const INTERRUPTED = '[Request interrupted by user for tool use]';
@@ -52,7 +51,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
   if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
   // A server that connects slowly must not delay an interrupt.
   await raceAbort(session.prepare(), turn.signal);
-  session.emit(initMessage(session, VERSION));
+  session.emit(initMessage(session));
   session.writeNotices();
   if (blocked !== undefined) {
     emitBlocked(session, blocked);

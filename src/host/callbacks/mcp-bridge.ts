@@ -199,11 +199,9 @@ export class McpBridge implements AsyncDisposable {
     return ready;
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
-    await Promise.all(this.names.map((name) => this.remove(name)));
-  }
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() =>
+    Promise.all(this.names.map((name) => this.remove(name))),
+  );
 
   #changed(): void {
     const waiters = [...this.#waiters];

@@ -67,7 +67,7 @@ export class Server {
     const source = this.#dial(signal);
     this.#source = source;
     const { manifest } = this.dialer;
-    const listed = source.then((opened) => this.#list(opened, signal, manifest));
+    const listed = source.then((opened) => this.#list(opened, signal));
     const connected = listed.then(
       () => {
         if (!signal.aborted) this.#status = 'connected'; // otherwise it was disabled meanwhile
@@ -135,13 +135,9 @@ export class Server {
     }
   }
 
-  async #list(
-    source: ToolSource & AsyncDisposable,
-    signal: AbortSignal,
-    manifest: ServerDialer['manifest'],
-  ): Promise<void> {
+  async #list(source: ToolSource, signal: AbortSignal): Promise<void> {
     this.#info = { name: source.info.name, version: source.info.version };
-    if (!manifest) await this.#listOnce(source, signal);
+    if (!this.dialer.manifest) await this.#listOnce(source, signal);
     this.#watch(source, signal).catch(reportUnexpected);
   }
 
