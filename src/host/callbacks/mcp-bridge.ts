@@ -4,7 +4,8 @@ import { asObject, asObjects, isObject, type JsonObject } from '../../json.ts';
 import { offerMessages } from '../../mcp/json-rpc/server/offer-messages.ts';
 import { toolName } from '../../mcp/registry/tool-names.ts';
 import type { MessageEndpoint, ToolProblem, ToolSource } from '../../mcp/types.ts';
-import { abortable, onAbort, raceAbort } from '../../stream/abort.ts';
+import { abortable, raceAbort } from '../../stream/abort.ts';
+import { addListener, waitForWake } from '../../stream/cancellable-generator.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
@@ -178,14 +179,9 @@ export class McpBridge implements AsyncDisposable {
    */
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const servers = [...this.#servers.values()];
-    const unlisten = onAbort(signal, () => this.#changed());
-    try {
-      while (this.waits) {
-        if (signal.aborted) throw this.#notReady(servers, signal.reason);
-        await new Promise<void>((resolve) => this.#waiters.add(resolve));
-      }
-    } finally {
-      unlisten();
+    while (this.waits) {
+      if (signal.aborted) throw this.#notReady(servers, signal.reason);
+      await waitForWake((wake) => addListener(this.#waiters, wake), signal);
     }
     const ready = await Promise.all(
       servers.map(async ({ name, source, listed }): Promise<ServerReady> => {
@@ -204,9 +200,7 @@ export class McpBridge implements AsyncDisposable {
   );
 
   #changed(): void {
-    const waiters = [...this.#waiters];
-    this.#waiters.clear();
-    for (const wake of waiters) wake();
+    for (const wake of this.#waiters) wake();
   }
 
   #sawList(server: Server, message: JsonObject, answer: JsonObject): void {
