@@ -9,7 +9,9 @@ import {
   type Interface,
   type Preference,
 } from './choose-interface.ts';
-import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialects.ts';
+import { CLIENT_10 } from '../protocol/client-dialect.ts';
+import { CLIENT_03 } from '../v0.3/json-rpc-dialect.ts';
+import { CLIENT_03_REST } from '../v0.3/rest-dialect.ts';
 import { sendMessage } from './poll-task.ts';
 import { A2AStream, type ServerCapabilities, type StreamOptions } from './a2a-stream.ts';
 import { A2AHttpTransport } from './http-transport.ts';

@@ -5,7 +5,7 @@ import { onAbort } from '../../stream/abort.ts';
 import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
 import { httpFailure, readResponse } from './read-response.ts';
-import type { ClientDialect } from './client-dialects.ts';
+import type { ClientDialect } from '../protocol/client-dialect.ts';
 import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from './encode-request.ts';
 import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
@@ -115,15 +115,13 @@ export class A2AHttpTransport implements A2ATransport {
       binding === 'JSONRPC'
         ? encodeRpcRequest(this.#options, this.#nextId++, operation, params)
         : restRequest(this.#options, operation, params);
-    const supported = extensions.join(', ');
     const init: RequestInit = {
       method,
       redirect: 'error',
       headers: {
         accept: 'application/json, application/a2a+json, text/event-stream',
         'a2a-version': dialect.version,
-        // 0.3 has the header with the prefix X, and some of its servers read no other.
-        [dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions']: supported,
+        [dialect.extensionHeader]: extensions.join(', '),
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
         ...headers,

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
-import { CLIENT_03_REST, type ClientDialect } from '../client/client-dialects.ts';
+import { CLIENT_03_REST, DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
+import type { ClientDialect } from '../protocol/client-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 
 /** A2A 1.0 over gRPC: the JSON form of its protobuf is the model itself. */

@@ -5,7 +5,7 @@ import { sseResponse } from '../../http/sse-response.ts';
 import { textResponse } from '../../http/text-response.ts';
 import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
 import { isStream, toA2AError, type ServerContext } from './dispatch-operation.ts';
-import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
+import { DIALECT_03, RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
 import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
@@ -20,7 +20,7 @@ import type { Caller } from './task-operations.ts';
 import { once } from './task-stream.ts';
 
 const BY_NAME = new Map(
-  [DIALECT_10, DIALECT_03].flatMap((dialect) =>
+  Object.values(RPC_DIALECTS).flatMap((dialect) =>
     Object.entries(METHOD_NAMES[dialect.version]).map(
       ([operation, name]) => [name, { operation: operation as Operation, dialect }] as const,
     ),
@@ -71,8 +71,7 @@ export async function serveJsonRpc(
     );
   } catch (error) {
     const failure = toA2AError(error, server.onError);
-    // Clients of 0.3 read the response of a streaming method as a stream, also if it is an error.
-    return streams && dialect.version === '0.3'
+    return streams && dialect.streamsErrors
       ? sseResponse(once(errorItem(failure, envelope(id, dialect))))
       : Response.json(errorBody(id, failure, dialect), { headers: headersOf(failure) });
   }
@@ -88,11 +87,8 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
   };
 }
 
-function errorBody(id: RpcId | null, error: A2AError, { version }: Dialect): JsonObject {
-  const { rpc } = REASONS[error.reason];
-  const data = version === '1.0' ? [error.info] : error.metadata;
-  return rpcError(id, rpc, error.message, data);
-}
+const errorBody = (id: RpcId | null, error: A2AError, dialect: Dialect): JsonObject =>
+  rpcError(id, REASONS[error.reason].rpc, error.message, dialect.errorData(error));
 
 /** A JSON-RPC request. */
 interface RpcCall {

@@ -100,12 +100,12 @@ export async function serveRest(
     return await toHttpResponse(call, server, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
       event: JSON.stringify,
-      error: (error) => JSON.stringify(errorBody(error, call.dialect)),
+      error: (error) => JSON.stringify(call.dialect.restError(error)),
     });
   } catch (error) {
     const failure = toA2AError(error, server.onError);
     const { http } = REASONS[failure.reason];
-    return json(errorBody(failure, dialect), http, type, headersOf(failure));
+    return json(dialect.restError(failure), http, type, headersOf(failure));
   }
 }
 
@@ -190,13 +190,6 @@ const json = (
   status === 204
     ? new Response(null, { status, headers })
     : textResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
-
-function errorBody(error: A2AError, { version }: Dialect): JsonObject {
-  const { message, reason, info, metadata } = error;
-  const { rpc, http, status } = REASONS[reason];
-  if (version === '0.3') return { code: rpc, message, ...(metadata && { data: metadata }) };
-  return { error: { code: http, status, message, details: [info] } };
-}
 
 function decode(segment: string): string {
   try {
