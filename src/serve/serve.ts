@@ -236,9 +236,8 @@ async function open(
     return closing.use(await listenAgents(host, options, limits, guard, () => ready));
   };
   const grpc = options.grpc && (await openGrpc());
-  const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
-    (each) => each?.tools,
-  )?.tools;
+  const given = [options, ...Object.values(modules).map((module) => module.options)];
+  const tools = given.find((each) => each?.tools)?.tools;
   const mcp =
     tools &&
     closing.use(
@@ -311,7 +310,6 @@ async function open(
   closing.defer(() => {
     state = 'draining';
   });
-  const given = [options, ...Object.values(modules).map((module) => module.options)];
   for (const resource of new Set(given.flatMap((each) => each?.resources ?? [])))
     resources.use(resource);
   state = 'ready';

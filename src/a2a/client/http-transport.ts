@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Fetch } from '../../http/light-fetch.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, tryParse, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
@@ -54,7 +54,7 @@ export class A2AHttpTransport implements A2ATransport {
   ): AsyncGenerator<Received, void, undefined> {
     const idle = new AbortController();
     const unlisten = onAbort(signal, (reason) => idle.abort(reason));
-    const { silenceMs, dialect } = this.#options;
+    const { silenceMs } = this.#options;
     const timer = setTimeout(
       () => idle.abort(new DuolaneError('network', `no byte within silenceMs (${silenceMs} ms)`)),
       silenceMs,
@@ -66,7 +66,7 @@ export class A2AHttpTransport implements A2ATransport {
         this.#unwrap(parse(text, response), response);
         const message = 'the server sent a single response: expected text/event-stream';
         yield { malformed: new DuolaneError('malformed', message) };
-        yield this.#read(text, '', response, dialect);
+        yield this.#read(text, '', response);
         return;
       }
       const decoder = new SseDecoder();
@@ -76,7 +76,7 @@ export class A2AHttpTransport implements A2ATransport {
         this.retryMs = decoder.retryMs;
         for (const message of messages) {
           if (message instanceof InvalidLine) yield { malformed: message.error };
-          else yield this.#read(message.data, message.lastEventId, response, dialect);
+          else yield this.#read(message.data, message.lastEventId, response);
         }
       }
     } catch (error) {
@@ -89,17 +89,12 @@ export class A2AHttpTransport implements A2ATransport {
     }
   }
 
-  #read(data: string, id: string, response: Response, dialect: ClientDialect): Received {
-    let value: unknown;
-    try {
-      value = JSON.parse(data);
-    } catch {
-      // Reported below, like JSON of another type.
-    }
+  #read(data: string, id: string, response: Response): Received {
+    const value = tryParse(data);
     if (!isObject(value)) return { malformed: notAnObject('an event') };
     const inner = this.#unwrap(value, response);
     try {
-      return { id, ...dialect.decodeEvent(inner) };
+      return { id, ...this.dialect.decodeEvent(inner) };
     } catch (error) {
       return { malformed: DuolaneError.from(error, 'malformed') };
     }

@@ -37,10 +37,7 @@ function withIds(operation: Operation, params: JsonObject): JsonObject {
       return { taskId: task, id: config };
     case 'listPush':
       return { taskId: task };
-    case 'send':
-    case 'stream':
-    case 'list':
-    case 'extendedCard':
+    default:
       return params;
   }
 }
@@ -67,10 +64,7 @@ export const CLIENT_03_GRPC: ClientDialect = {
         return { name };
       case 'listPush':
         return { parent };
-      case 'send':
-      case 'stream':
-      case 'list':
-      case 'extendedCard':
+      default:
         return CLIENT_03_REST.encode(operation, params);
     }
   },

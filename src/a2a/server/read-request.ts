@@ -49,13 +49,17 @@ export function readExtensions(fields: HeaderFields): readonly string[] {
 
 /** Parses the JSON body. A body over the limit is refused before it is read to the end. */
 export async function readJsonRequest(request: Request, maxBytes: number): Promise<unknown> {
-  const type = headerOf(request, 'content-type') ?? '';
-  if (!/^application\/(a2a\+)?json\b/i.test(type))
-    throw new A2AError(
-      'CONTENT_TYPE_NOT_SUPPORTED',
-      `invalid content type "${type}": expected application/json`,
-    );
+  checkJson(headerOf(request, 'content-type') ?? '');
   return parseJson(await readBody(request, maxBytes));
+}
+
+/** Throws for a content type that is not JSON. */
+export function checkJson(type: string): void {
+  if (/^application\/(a2a\+)?json\b/i.test(type)) return;
+  throw new A2AError(
+    'CONTENT_TYPE_NOT_SUPPORTED',
+    `invalid content type "${type}": expected application/json`,
+  );
 }
 
 /** Parses JSON with limits for depth and number of values. */

@@ -13,6 +13,7 @@ import {
 } from '../protocol/dialect.ts';
 import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
 import {
+  checkJson,
   headerFields,
   parseJson,
   readBody,
@@ -159,13 +160,7 @@ async function readParams(request: Request, maxBytes: number): Promise<JsonObjec
   if (request.method !== 'POST') return params;
   const type = request.headers.get('content-type');
   const text = await readBody(request, maxBytes);
-  if (text !== '' || type !== null) {
-    if (!/^application\/(a2a\+)?json\b/i.test(type ?? ''))
-      throw new A2AError(
-        'CONTENT_TYPE_NOT_SUPPORTED',
-        `invalid content type "${type}": expected application/json`,
-      );
-  }
+  if (text !== '' || type !== null) checkJson(String(type));
   const body = text === '' ? {} : parseJson(text);
   if (!isObject(body))
     throw new A2AError('INVALID_REQUEST', 'invalid body: expected a JSON object');

@@ -1,6 +1,6 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { codeOfStatus, parseRetryAfter } from '../../http-status.ts';
-import { asObject, asString, isObject } from '../../json.ts';
+import { asObject, asString, isObject, tryParse } from '../../json.ts';
 
 /** The status that providers and agent CLIs mean by a name. */
 const NAMED: Readonly<Record<string, number>> = {
@@ -137,14 +137,9 @@ function retryAfterIn({ responseHeaders, headers }: ErrorLike): string | null {
 }
 
 function messageIn(body: string): string {
-  try {
-    const value: unknown = JSON.parse(body);
-    const error = isObject(value) ? value['error'] : undefined;
-    if (isObject(error) && typeof error['message'] === 'string') return error['message'];
-    if (typeof error === 'string') return error;
-    if (isObject(value) && typeof value['message'] === 'string') return value['message'];
-  } catch {
-    // Not JSON: the text itself.
-  }
-  return body.trim().slice(0, 500) || 'no reason given';
+  const { error, message } = asObject(tryParse(body));
+  const named = [asObject(error)['message'], error, message];
+  const found = named.find((text) => typeof text === 'string');
+  // Not JSON: the text itself.
+  return found ?? (body.trim().slice(0, 500) || 'no reason given');
 }

@@ -7,6 +7,7 @@ import { Readable } from 'node:stream';
 import { MAX_ANSWERS } from '../../ask.ts';
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
+import { asObject, asString, tryParse } from '../../json.ts';
 import type { OnRefusedAnswers, RefusedAnswers, Runner } from '../../task/types.ts';
 import { httpRoute, statusResponse, type HttpRoute } from '../router.ts';
 
@@ -350,15 +351,11 @@ async function* recordsSince(
   }
 }
 
-/** The time of a record; NaN for a line that is not one, so that it is omitted. */
-function atOf(line: string): number {
-  try {
-    return Date.parse((JSON.parse(line) as Partial<AuditRecord>).at ?? '');
-  } catch {
-    // A crash may leave half a line.
-    return Number.NaN;
-  }
-}
+/**
+ * The time of a record; NaN for a line that is not one, so that it is omitted. A crash may leave
+ * half a line.
+ */
+const atOf = (line: string): number => Date.parse(asString(asObject(tryParse(line))['at']));
 
 /**
  * Limits the records of refused sign-ins (a token bucket). Returns `drop`, or how many were dropped

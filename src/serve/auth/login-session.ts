@@ -1,6 +1,7 @@
 import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import { headerOf } from '../../http/node-request.ts';
+import { asObject, tryParse } from '../../json.ts';
 import type { Auth } from './guard.ts';
 import type { SessionHead } from '../page-api-types.ts';
 import type { IsOperator } from './operators.ts';
@@ -209,12 +210,8 @@ const noContent = (setCookie?: string): Response =>
  * session.
  */
 function tokenExpiry(token = ''): number {
-  try {
-    const [, payload = ''] = token.split('.');
-    const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { exp?: unknown };
-    return typeof exp === 'number' ? exp : Infinity;
-  } catch {
-    // A token that is not a JWT does not expire.
-    return Infinity;
-  }
+  const [, payload = ''] = token.split('.');
+  const { exp } = asObject(tryParse(Buffer.from(payload, 'base64url').toString()));
+  // A token that is not a JWT does not expire.
+  return typeof exp === 'number' ? exp : Infinity;
 }
