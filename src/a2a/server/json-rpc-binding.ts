@@ -9,13 +9,7 @@ import { DIALECT_03, RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
 import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
-import {
-  headerFields,
-  readExtensions,
-  readJsonRequest,
-  readLastEventId,
-  readVersion,
-} from './read-request.ts';
+import { headerFields, readCallFields, readJsonRequest, readVersion } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
 import { once } from './task-stream.ts';
 
@@ -55,15 +49,13 @@ export async function serveJsonRpc(
     dialect = method.dialect;
     streams = isStream(method.operation);
     const { params } = call;
-    const fields = headerFields(request);
     return await toHttpResponse(
       {
         operation: method.operation,
         dialect,
         params,
         caller,
-        lastEventId: readLastEventId(fields, params),
-        extensions: readExtensions(fields),
+        ...readCallFields(headerFields(request), params),
         disconnect: disconnectSignal(request),
       },
       server,
@@ -96,33 +88,24 @@ interface RpcCall {
   readonly method: string;
   readonly params: JsonObject;
   /** Why the request is invalid. Kept beside the id, so that the error response carries that id. */
-  readonly problem?: A2AError;
+  readonly problem: A2AError | undefined;
 }
 
 function readCall(body: unknown): RpcCall {
   const request = asObject(body);
   const { id, method, params } = request;
   const known = typeof id === 'string' || typeof id === 'number' ? id : null;
-  const call = {
-    id: known,
-    method: asString(method),
-    params: asObject(params),
+  const findProblem = (): A2AError | undefined => {
+    if (request['jsonrpc'] !== '2.0' || typeof method !== 'string')
+      return new A2AError('INVALID_REQUEST', 'invalid request: expected one JSON-RPC 2.0 object');
+    // A request without an id would be a notification. A2A has none, so the response has the id
+    // null.
+    if (id !== null && id !== undefined && known === null)
+      return new A2AError('INVALID_REQUEST', 'invalid id: expected a string, a number or null');
+    if (params !== undefined && !isObject(params))
+      return new A2AError('INVALID_PARAMS', 'invalid params: expected an object');
+    return undefined;
   };
-  if (request['jsonrpc'] !== '2.0' || typeof method !== 'string')
-    return {
-      ...call,
-      problem: invalid('INVALID_REQUEST', 'invalid request: expected one JSON-RPC 2.0 object'),
-    };
-  // A request without an id would be a notification. A2A has none, so the response has the id null.
-  if (id !== null && id !== undefined && known === null)
-    return {
-      ...call,
-      problem: invalid('INVALID_REQUEST', 'invalid id: expected a string, a number or null'),
-    };
-  if (params !== undefined && !isObject(params))
-    return { ...call, problem: invalid('INVALID_PARAMS', 'invalid params: expected an object') };
-  return call;
+  const problem = findProblem();
+  return { id: known, method: asString(method), params: asObject(params), problem };
 }
-
-const invalid = (reason: 'INVALID_REQUEST' | 'INVALID_PARAMS', message: string): A2AError =>
-  new A2AError(reason, message);

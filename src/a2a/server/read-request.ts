@@ -29,8 +29,17 @@ export function parseVersion(given: string | null): Version | undefined {
   );
 }
 
+/** What a call needs of its headers. */
+export const readCallFields = (
+  fields: HeaderFields,
+  params: JsonObject,
+): { readonly lastEventId: string | undefined; readonly extensions: readonly string[] } => ({
+  lastEventId: readLastEventId(fields, params),
+  extensions: readExtensions(fields),
+});
+
 /** The last event id of the caller, from the header of SSE or the metadata of the request. */
-export function readLastEventId(fields: HeaderFields, params: JsonObject): string | undefined {
+function readLastEventId(fields: HeaderFields, params: JsonObject): string | undefined {
   const metadata = asObject(params['metadata']);
   const given = fields.get('last-event-id') || metadata['lastEventId'];
   if (given === undefined || given === null || given === '') return undefined;
@@ -39,7 +48,7 @@ export function readLastEventId(fields: HeaderFields, params: JsonObject): strin
 }
 
 /** The extensions that the caller supports; in 0.3 the header has the prefix X. */
-export function readExtensions(fields: HeaderFields): readonly string[] {
+function readExtensions(fields: HeaderFields): readonly string[] {
   const given = fields.get('a2a-extensions') ?? fields.get('x-a2a-extensions') ?? '';
   return given
     .split(',')

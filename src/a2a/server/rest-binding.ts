@@ -1,6 +1,6 @@
 import { disconnectSignal } from '../../http/node-request.ts';
 import { textResponse } from '../../http/text-response.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, omitUndefined, type JsonObject } from '../../json.ts';
 import { toHttpResponse, headersOf } from './http-response.ts';
 import { toA2AError, type ServerContext } from './dispatch-operation.ts';
 import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
@@ -17,8 +17,7 @@ import {
   headerFields,
   parseJson,
   readBody,
-  readExtensions,
-  readLastEventId,
+  readCallFields,
   readVersion,
 } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
@@ -88,14 +87,12 @@ export async function serveRest(
     // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read
     // camelCase.
     if (is03 && isSnakeCase(given)) dialect = inSnakeCase(dialect);
-    const fields = headerFields(request);
     const call = {
       operation,
       dialect,
       params: { ...given, ...pathParams(found) },
       caller: { ...caller, ...(tenant !== undefined && { tenant }) },
-      lastEventId: readLastEventId(fields, given),
-      extensions: readExtensions(fields),
+      ...readCallFields(headerFields(request), given),
       disconnect: disconnectSignal(request),
     };
     return await toHttpResponse(call, server, {
@@ -114,20 +111,16 @@ export async function serveRest(
 interface Found {
   readonly operation: Operation;
   readonly tenant?: string;
-  readonly task?: string;
-  readonly config?: string;
+  readonly task: string | undefined;
+  readonly config: string | undefined;
 }
 
 function find(method: string, path: string, tenants: boolean): Found | undefined {
   for (const { methods, path: pattern, operation } of ROUTES) {
     const match = methods.includes(method) ? pattern.exec(path) : null;
     if (!match) continue;
-    const [, task, config] = match;
-    return {
-      operation,
-      ...(task !== undefined && { task: decode(task) }),
-      ...(config !== undefined && { config: decode(config) }),
-    };
+    const [task, config] = match.slice(1).map(decode);
+    return { operation, task, config };
   }
   const [, tenant, rest] = (tenants && /^\/([^/]+)(\/.+)$/.exec(path)) || [];
   const found = rest === undefined ? undefined : find(method, rest, false);
@@ -135,13 +128,10 @@ function find(method: string, path: string, tenants: boolean): Found | undefined
 }
 
 /** The ids of the path, under the parameter names of the operation. */
-function pathParams({ operation, task, config }: Found): JsonObject {
-  const push = operation.endsWith('Push');
-  return {
-    ...(task !== undefined && { [push ? 'taskId' : 'id']: task }),
-    ...(config !== undefined && { id: config }),
-  };
-}
+const pathParams = ({ operation, task, config }: Found): JsonObject =>
+  omitUndefined<JsonObject>(
+    operation.endsWith('Push') ? { taskId: task, id: config } : { id: task },
+  );
 
 const NUMBERS = /^(history_?length|page_?size)$/i;
 const FLAGS = /^include_?artifacts$/i;
