@@ -124,7 +124,8 @@ function toMessage(text: string): string {
 }
 
 /**
- * Converts any failure to trailers. The server reports what `toPublicFailure` withholds from a peer.
+ * Converts any failure to trailers. The server reports what `toPublicFailure` withholds from a
+ * peer.
  */
 export function toTrailers(reason: unknown): OutgoingHttpHeaders {
   const error = DuolaneError.from(reason);

@@ -1,8 +1,12 @@
 import { DuolaneError } from '../errors.ts';
-import { MAX_TIMER_MS } from './server-limits.ts';
 import type { Logger } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
+
+/**
+ * The longest delay of a timer. One with a longer delay fires immediately, so pruning never pauses.
+ */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * How long tasks are kept after their end. Tasks that run or wait for a person are never deleted.

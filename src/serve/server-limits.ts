@@ -39,7 +39,7 @@ export interface ServeLimits {
 }
 
 /** The longest delay of a timer. A longer one, such as `Infinity`, would fire immediately. */
-export const MAX_TIMER_MS: number = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 

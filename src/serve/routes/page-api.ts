@@ -65,7 +65,6 @@ async function ownTask(log: ReadableLog, call: RouteCall): Promise<Snapshot> {
  */
 export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
   const { agents, log, runner, onRefusedAnswers, maxBodyBytes } = options;
-  const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: RouteCall,
     target: { readonly agent: string; readonly task: string; readonly context: string },
@@ -109,7 +108,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     }),
     httpRoute('POST', '/api/tasks/:task/turns', async (call) => {
       const body = await readJsonBody(call.request, maxBodyBytes);
-      const { agent, task, context } = await own(call).catch(async (error: unknown) => {
+      const { agent, task, context } = await ownTask(log, call).catch(async (error: unknown) => {
         await refused(call, body, error);
         throw error;
       });
@@ -117,7 +116,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     }),
     httpRoute('POST', '/api/tasks/:task/cancel', async (call) => {
       await readJsonBody(call.request, maxBodyBytes);
-      const { task } = await own(call);
+      const { task } = await ownTask(log, call);
       return Response.json(taskRow(await log.requestCancel(task)));
     }),
   ];
@@ -133,7 +132,6 @@ export function readRoutes({
   streams,
   isOperator = () => true,
 }: ReadApiOptions): readonly HttpRoute[] {
-  const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
   const routes: readonly HttpRoute[] = [
     httpRoute('GET', '/api/agents', () => Response.json({ agents })),
     forOperators(
@@ -160,10 +158,12 @@ export function readRoutes({
       return Response.json({ tasks });
     }),
     httpRoute('GET', '/api/tasks/:task', async (call) =>
-      textResponse(JSON.stringify(await own(call)), 200, { 'content-type': 'application/json' }),
+      textResponse(JSON.stringify(await ownTask(log, call)), 200, {
+        'content-type': 'application/json',
+      }),
     ),
     httpRoute('GET', '/api/tasks/:task/entries', async (call) => {
-      const snapshot = await own(call);
+      const snapshot = await ownTask(log, call);
       const last =
         call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
       const after = Math.max(0, Number.parseInt(last, 10) || 0);
@@ -173,7 +173,7 @@ export function readRoutes({
       return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
     }),
     httpRoute('GET', '/api/tasks/:task/trace', async (call) =>
-      trace(log, await own(call), call.request.signal),
+      trace(log, await ownTask(log, call), call.request.signal),
     ),
   ];
   return routes.map((route) => answered(route, logger));
