@@ -158,17 +158,26 @@ const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
 export const WITHHELD = 'the server failed; its log has the cause';
 
 /**
- * Converts any thrown value to the failure that a server may send. Code, `retryable` and
- * `retryAfterMs` stay; the message stays only if it is written for callers. If `withheld` is true,
- * the caller of this function must write the original error to the log of the server.
+ * Who gets a failure. `caller`: anyone who may use a server. `peer`: a program that speaks JSON-RPC
+ * or gRPC with this process; it gets every message but that of `internal`, since it has to
+ * distinguish the timeout of a tool from a lost connection.
  */
-export function publicFailure(reason: unknown): {
-  readonly failure: Failure;
-  readonly withheld: boolean;
-} {
+export type Audience = 'caller' | 'peer';
+
+/**
+ * Converts any thrown value to the failure that may leave the process. Code, `retryable` and
+ * `retryAfterMs` stay; the message stays only if it is written for this audience. If `withheld` is
+ * true, the caller of this function must write the original error to a log.
+ */
+export function toPublicFailure(
+  reason: unknown,
+  audience: Audience = 'caller',
+): { readonly failure: Failure; readonly withheld: boolean } {
   const { status: _, ...failure } = DuolaneError.from(reason).toJSON();
-  const withheld = !FOR_CALLERS.has(failure.code);
-  return { failure: withheld ? { ...failure, message: WITHHELD } : failure, withheld };
+  const isPeer = audience === 'peer';
+  const withheld = isPeer ? failure.code === 'internal' : !FOR_CALLERS.has(failure.code);
+  const message = isPeer ? 'internal error' : WITHHELD;
+  return { failure: withheld ? { ...failure, message } : failure, withheld };
 }
 
 /**

@@ -9,7 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, toPublicFailure } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
@@ -278,7 +278,7 @@ class ServerConnections {
     this.#serve(call, headers).then(
       () => call.end(),
       (error: unknown) => {
-        if (DuolaneError.from(error).code === 'internal')
+        if (toPublicFailure(error, 'peer').withheld)
           (this.#options.onError ?? reportUnexpected)(error);
         call.end(error);
       },

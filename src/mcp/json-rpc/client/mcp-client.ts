@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, toPublicFailure } from '../../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Abortable } from '../../../stream/types.ts';
@@ -221,6 +221,7 @@ export class McpClient implements AsyncDisposable {
       try {
         answer = rpcResult(id, await this.#answerer(message)(method, params, { signal }));
       } catch (error) {
+        if (!signal.aborted && toPublicFailure(error, 'peer').withheld) reportUnexpected(error);
         answer = toRpcError(id, error);
       } finally {
         this.#serving.delete(id);

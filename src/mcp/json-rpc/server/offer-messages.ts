@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, toPublicFailure } from '../../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
@@ -217,9 +217,8 @@ class MessageServer implements MessageEndpoint {
       return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
       if (running.aborted) return undefined;
-      const answer = toRpcError(id, error);
-      if (answer.error.code === RPC.internalError && isInternal(error)) this.#onError(error);
-      return answer;
+      if (toPublicFailure(error, 'peer').withheld) this.#onError(error);
+      return toRpcError(id, error);
     } finally {
       unfollow();
       this.#running.take(number);
@@ -332,9 +331,6 @@ class MessageServer implements MessageEndpoint {
     await this.#outbox.push({ jsonrpc: '2.0', method, ...(params && { params }) });
   }
 }
-
-/** Whether the client did not get the text of this error. */
-const isInternal = (error: unknown): boolean => DuolaneError.from(error).code === 'internal';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
