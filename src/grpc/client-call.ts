@@ -1,5 +1,5 @@
 import type { ClientHttp2Stream, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, malformed } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { Connection } from './connection.ts';
@@ -126,10 +126,7 @@ export class ClientCall {
             else if (message) resolve(message);
             else
               reject(
-                new DuolaneError(
-                  'malformed',
-                  `the server sent no response to ${this.#path}: expected one message`,
-                ),
+                malformed(`the server sent no response to ${this.#path}: expected one message`),
               );
           });
       });

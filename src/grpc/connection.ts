@@ -5,7 +5,7 @@ import {
   type OutgoingHttpHeaders,
   type SecureClientSessionOptions,
 } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, invalid } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { pingWhileInUse, type KeepAliveOptions } from './keep-alive.ts';
 
@@ -135,10 +135,7 @@ export class GrpcConnections {
   constructor(url: string, options: GrpcConnectOptions) {
     const { protocol, host } = new URL(url);
     if (protocol !== 'grpc:' && protocol !== 'grpcs:')
-      throw new DuolaneError(
-        'invalid',
-        `invalid address "${url}": expected grpc://host:port or grpcs://host:port`,
-      );
+      throw invalid(`invalid address "${url}": expected grpc://host:port or grpcs://host:port`);
     this.#origin = `${protocol === 'grpc:' ? 'http' : 'https'}://${host}`;
     this.#options = options;
   }

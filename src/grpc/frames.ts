@@ -1,4 +1,4 @@
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, unsupported } from '../errors.ts';
 
 /** One byte for the compression flag and four bytes for the length of the message. */
 const HEADER_BYTES = 5;
@@ -71,8 +71,7 @@ export class FrameDecoder {
 
   #lengthAt(bytes: Uint8Array, at: number): number {
     if (bytes[at] !== 0)
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         'the peer sent a compressed message: compression is not supported; turn it off',
       );
     const length =

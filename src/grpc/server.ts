@@ -9,7 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, invalid, unsupported } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
@@ -135,9 +135,7 @@ export async function listenGrpc(
     await once(server, 'listening');
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    throw new DuolaneError('invalid', `cannot listen on ${host}:${port}: ${String(code)}`, {
-      cause,
-    });
+    throw invalid(`cannot listen on ${host}:${port}: ${String(code)}`, cause);
   }
   const { port: bound } = server.address() as AddressInfo;
   let closed: Promise<void> | undefined;
@@ -184,10 +182,7 @@ const POSITIVE = [
 
 function checkPositive(name: string, value: number | undefined): void {
   if (value === undefined || (typeof value === 'number' && value > 0)) return;
-  throw new DuolaneError(
-    'invalid',
-    `invalid ${name} "${String(value)}": expected a positive number`,
-  );
+  throw invalid(`invalid ${name} "${String(value)}": expected a positive number`);
 }
 
 class ServerConnections {
@@ -288,11 +283,10 @@ class ServerConnections {
   async #serve(call: ServerCall, headers: IncomingHttpHeaders): Promise<void> {
     call.limit();
     const route = this.#table.get(call.path);
-    if (!route) throw new DuolaneError('unsupported', `unknown method "${call.path}"`);
+    if (!route) throw unsupported(`unknown method "${call.path}"`);
     const encoding = headers['grpc-encoding'];
     if (encoding !== undefined && encoding !== 'identity')
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         `unsupported grpc-encoding "${String(encoding)}": compression is not supported; turn it off`,
       );
     const { authorize } = this.#options;

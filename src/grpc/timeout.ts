@@ -1,4 +1,4 @@
-import { DuolaneError } from '../errors.ts';
+import { malformed } from '../errors.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   H: 3_600_000,
@@ -23,8 +23,7 @@ export function encodeTimeout(ms: number): string {
 export function decodeTimeout(text: string): number {
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? [];
   if (digits === undefined || unit === undefined)
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `invalid grpc-timeout "${text.slice(0, 40)}": expected up to 8 digits and a unit, e.g. 500m`,
     );
   return Number(digits) * UNIT_MS[unit]!;

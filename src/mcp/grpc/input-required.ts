@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import type { Ask } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
+import { unsupported } from '../../errors.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { CollectingAsk, MAX_INPUT_ROUNDS, tooManyRounds } from '../sources/ask-rounds.ts';
 import {
@@ -44,7 +44,7 @@ export class RequestAnswers {
    */
   async answer(required: InputRequired, options: Abortable): Promise<void> {
     const ask = this.#ask;
-    if (!ask) throw new DuolaneError('unsupported', `${this.#what} needs an answer; set ask`);
+    if (!ask) throw unsupported(`${this.#what} needs an answer; set ask`);
     this.#rounds += 1;
     if (this.#rounds > MAX_INPUT_ROUNDS) throw tooManyRounds(this.#what);
     const { requests } = fromInputRequired(required);

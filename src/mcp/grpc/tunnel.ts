@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
+import { malformed } from '../../errors.ts';
 import {
   bidiStream,
   GrpcClient,
@@ -84,15 +84,8 @@ function parse(json: Uint8Array): JsonObject {
   try {
     message = JSON.parse(Buffer.from(json).toString());
   } catch (cause) {
-    throw new DuolaneError(
-      'malformed',
-      'the peer sent an invalid frame in the tunnel: expected JSON',
-      { cause },
-    );
+    throw malformed('the peer sent an invalid frame in the tunnel: expected JSON', cause);
   }
   if (isObject(message)) return message;
-  throw new DuolaneError(
-    'malformed',
-    'the peer sent an invalid frame in the tunnel: expected a JSON-RPC message',
-  );
+  throw malformed('the peer sent an invalid frame in the tunnel: expected a JSON-RPC message');
 }

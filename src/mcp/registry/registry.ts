@@ -1,4 +1,4 @@
-import { DuolaneError, errorMessage } from '../../errors.ts';
+import { DuolaneError, errorMessage, invalid } from '../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
@@ -182,10 +182,7 @@ class Registry implements ToolRegistry, ToolRunner {
 function parsePosition(checkpoint: string): number {
   const position = Number(checkpoint);
   if (!Number.isSafeInteger(position) || position < 0)
-    throw new DuolaneError(
-      'invalid',
-      `unknown cursor "${checkpoint}"; use one that this list returned`,
-    );
+    throw invalid(`unknown cursor "${checkpoint}"; use one that this list returned`);
   return position;
 }
 
@@ -231,7 +228,7 @@ function firstAfter(entries: readonly RegisteredTool[], position: number): numbe
 function prepare(definition: ToolDefinition, position: number): RegisteredTool {
   const { name, deadlineMs, concurrency } = definition;
   const fault = (reason: string, cause?: unknown): DuolaneError =>
-    new DuolaneError('invalid', `invalid tool ${JSON.stringify(name)}: ${reason}`, { cause });
+    invalid(`invalid tool ${JSON.stringify(name)}: ${reason}`, cause);
   if (typeof name !== 'string' || !NAME.test(name))
     throw fault('expected a name of 1 to 128 letters, digits, "_", "-", "." or "/"');
   if (typeof definition.handler !== 'function') throw fault('expected a function as handler');

@@ -1,5 +1,5 @@
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, invalid, unsupported } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { settledWithin, withTimeout } from '../../stream/abort.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
@@ -185,8 +185,7 @@ class HandlerRun {
     if (method === 'elicitation/create')
       return { action, ...(action === 'accept' && content !== undefined && { content }) };
     if (action === 'accept' && isObject(content)) return content;
-    throw new DuolaneError(
-      'invalid',
+    throw invalid(
       `cannot complete ${method}: the request was declined; handle the refusal or ask again`,
     );
   }
@@ -280,8 +279,7 @@ function toEvent(method: string, params: JsonObject): ToolEvent {
       data,
       ...(typeof logger === 'string' && { logger }),
     };
-  throw new DuolaneError(
-    'unsupported',
+  throw unsupported(
     `cannot send ${method} from a tool: expected notifications/progress or notifications/message`,
   );
 }

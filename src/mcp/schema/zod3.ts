@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { invalid } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
 interface Zod3 {
@@ -23,12 +23,9 @@ export function zod3ToJsonSchema(schema: Zod3): JsonObject {
 
 function convert(schema: unknown, depth: number): JsonObject {
   const def = (isObject(schema) ? schema['_def'] : undefined) as Def | undefined;
-  if (!def) throw new DuolaneError('invalid', 'expected a zod schema in every part of it');
+  if (!def) throw invalid('expected a zod schema in every part of it');
   if (depth > MAX_DEPTH)
-    throw new DuolaneError(
-      'invalid',
-      'the schema contains itself; write a recursive schema as JSON Schema',
-    );
+    throw invalid('the schema contains itself; write a recursive schema as JSON Schema');
   const json = convertDef(def, (inner) => convert(inner, depth + 1));
   const description = def['description'];
   return typeof description === 'string' ? { ...json, description } : json;
@@ -86,8 +83,7 @@ function convertDef(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
     case 'ZodLazy':
       return of((def['getter'] as () => unknown)());
     default:
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `JSON Schema has no equivalent of ${def.typeName ?? 'this kind'}; use another zod type`,
       );
   }

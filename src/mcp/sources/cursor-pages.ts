@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../../errors.ts';
+import { invalid } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { onAbort } from '../../stream/abort.ts';
@@ -108,7 +108,7 @@ export class CursorPages<T> implements AsyncDisposable {
     const { after, until } = cursor === undefined ? {} : signer.verify(kind, cursor, 'cursor');
     const late = typeof until !== 'number' || until < Date.now();
     if (cursor !== undefined && (typeof after !== 'string' || late))
-      throw new DuolaneError('invalid', 'the cursor has expired; list again from the start');
+      throw invalid('the cursor has expired; list again from the start');
     const list = this.#open({
       signal: scope.signal,
       ...(typeof after === 'string' && { after }),

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, invalid } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { settledWithin, sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
@@ -70,8 +70,7 @@ export function gateway(
 ): Gateway {
   for (const name of Object.keys(sources))
     if (!/^[\w.-]{1,64}$/.test(name) || name.includes(SEPARATOR) || name.endsWith('_'))
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `invalid source name ${JSON.stringify(name)}: expected 1 to 64 letters, digits, "_", "-" or ".", without "${SEPARATOR}" and without "_" at the end`,
       );
   return new ManySources(sources, options);
@@ -322,10 +321,7 @@ class ManySources implements Gateway {
     const [, first = '', inner] =
       after === undefined ? [] : (/^([\w.-]+):(.*)$/s.exec(after) ?? []);
     if (after !== undefined && !this.#connections.has(first))
-      throw new DuolaneError(
-        'invalid',
-        `unknown cursor "${after}"; use one that this list returned`,
-      );
+      throw invalid(`unknown cursor "${after}"; use one that this list returned`);
     async function* walk(self: ManySources): AsyncGenerator<T, void, undefined> {
       const names = [...self.#connections.keys()];
       for (const name of names.slice(Math.max(0, names.indexOf(first)))) {

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { unsupported } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import type { CursorPage } from './cursor-pages.ts';
@@ -127,8 +127,7 @@ async function cut<T>(list: Items<T>): Promise<CursorPage<T>> {
   for await (const item of list) {
     if (items.length === PAGE_SIZE) {
       if (checkpoint === undefined)
-        throw new DuolaneError(
-          'unsupported',
+        throw unsupported(
           'cannot list by cursor: the source has no cursors; list without a cursor',
         );
       return { items, nextCursor: checkpoint };

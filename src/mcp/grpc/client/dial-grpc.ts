@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, malformed } from '../../../errors.ts';
 import { GrpcClient, type GrpcClientOptions, methodOf } from '../../../grpc/index.ts';
 import type { JsonObject } from '../../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
@@ -167,8 +167,7 @@ async function* callTool(
     if (event) yield event;
     if (event?.type === 'result' || event?.type === 'input') return;
   }
-  throw new DuolaneError(
-    'malformed',
+  throw malformed(
     `the server sent no result for the call of tool "${call.name}": expected a last event`,
   );
 }

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, unsupported } from '../../../errors.ts';
 import type { GrpcClient } from '../../../grpc/index.ts';
 import type { JsonObject } from '../../../json.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
@@ -100,10 +100,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     const { layout, method } = this.#list;
     const response = {
       encode: (): never => {
-        throw new DuolaneError(
-          'unsupported',
-          'cannot encode a batch: only the server sends batches',
-        );
+        throw unsupported('cannot encode a batch: only the server sends batches');
       },
       decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
     };

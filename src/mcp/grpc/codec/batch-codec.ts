@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { type DuolaneError, malformed } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { isWellFormed } from './json-text.ts';
 import { EXTRA_TAG, type Layout, tagOf } from './field-layout.ts';
@@ -114,7 +114,7 @@ function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObje
       item[field.key] = field.kind === 'json' ? parse(text) : text;
     } else if (tag === EXTRA_TAG) {
       const extra = parse(reader.text());
-      if (!isObject(extra)) throw malformed('extra_json is not an object');
+      if (!isObject(extra)) throw undecodable('extra_json is not an object');
       // Define instead of assign: a member may be called `__proto__`.
       for (const [key, value] of Object.entries(extra))
         Object.defineProperty(item, key, {
@@ -125,7 +125,7 @@ function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObje
         });
     } else reader.skip(tag & 7);
   }
-  if (reader.at !== end) throw malformed('an item exceeds its length');
+  if (reader.at !== end) throw undecodable('an item exceeds its length');
   return item;
 }
 
@@ -153,7 +153,7 @@ class Reader {
       value += (byte & 0x7f) * unit;
       if (byte < 0x80) return value;
     }
-    throw malformed('a varint has no end');
+    throw undecodable('a varint has no end');
   }
 
   text(): string {
@@ -167,7 +167,7 @@ class Reader {
   /** The end of a value of this length; throws if it is beyond the message. */
   within(length: number): number {
     const end = this.at + length;
-    if (end > this.#bytes.length) throw malformed('a length exceeds the message');
+    if (end > this.#bytes.length) throw undecodable('a length exceeds the message');
     return end;
   }
 
@@ -176,7 +176,7 @@ class Reader {
     else if (wireType === 1) this.at = this.within(8);
     else if (wireType === 2) this.at = this.within(this.varint());
     else if (wireType === 5) this.at = this.within(4);
-    else throw malformed(`unknown wire type ${wireType}`);
+    else throw undecodable(`unknown wire type ${wireType}`);
   }
 
   #skipVarint(): void {
@@ -186,7 +186,7 @@ class Reader {
       this.at += 1;
       if (byte < 0x80) return;
     }
-    throw malformed('a varint has no end');
+    throw undecodable('a varint has no end');
   }
 }
 
@@ -194,11 +194,9 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new DuolaneError('malformed', 'the server sent invalid text in a batch: expected JSON', {
-      cause,
-    });
+    throw malformed('the server sent invalid text in a batch: expected JSON', cause);
   }
 }
 
-const malformed = (what: string): DuolaneError =>
-  new DuolaneError('malformed', `the server sent a batch that cannot be decoded: ${what}`);
+const undecodable = (what: string): DuolaneError =>
+  malformed(`the server sent a batch that cannot be decoded: ${what}`);

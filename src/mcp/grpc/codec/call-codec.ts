@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Answer, InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { invalid } from '../../../errors.ts';
 import type { ToolCall, ToolEvent } from '../../types.ts';
 import { fromCallResult, toCallResult } from './content-codec.ts';
 import {
@@ -149,8 +149,7 @@ const ACTIONS = ['accept', 'decline', 'cancel'] as const;
 export function fromInputAnswer({ id, action, contentJson }: InputAnswer): Answer {
   const known = ACTIONS.find((one) => one === action);
   if (!known)
-    throw new DuolaneError(
-      'invalid',
+    throw invalid(
       `invalid action "${action}" in the answer to "${id}": expected accept, decline or cancel`,
     );
   return {

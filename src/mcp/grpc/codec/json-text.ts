@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { invalid, malformed } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 
 /** Encodes a value as JSON; `undefined` for what JSON cannot hold. */
@@ -13,9 +13,7 @@ export function toText(value: unknown, what: string): string {
   try {
     return JSON.stringify(value);
   } catch (cause) {
-    throw new DuolaneError('invalid', `cannot encode ${what} as JSON; remove cycles and bigints`, {
-      cause,
-    });
+    throw invalid(`cannot encode ${what} as JSON; remove cycles and bigints`, cause);
   }
 }
 
@@ -24,19 +22,14 @@ export function parse(json: string, field: string): unknown {
   try {
     return JSON.parse(json);
   } catch (cause) {
-    throw new DuolaneError('malformed', `the peer sent invalid text in ${field}: expected JSON`, {
-      cause,
-    });
+    throw malformed(`the peer sent invalid text in ${field}: expected JSON`, cause);
   }
 }
 
 export function parseObject(json: string, field: string): JsonObject {
   const value = parse(json, field);
   if (isObject(value)) return value;
-  throw new DuolaneError(
-    'malformed',
-    `the peer sent an invalid value in ${field}: expected a JSON object`,
-  );
+  throw malformed(`the peer sent an invalid value in ${field}: expected a JSON object`);
 }
 
 /** An object with the member, or an empty one if the value is `undefined`. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { create, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, unsupported } from '../../../errors.ts';
 import {
   type CallContext,
   type Codec,
@@ -169,8 +169,7 @@ async function callTool(
   const options = { signal, deadline, caller: callerOf(context) };
   for await (const event of source.callTool(call, options)) {
     if (event.type === 'input')
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         `tool "${name}" needs an answer; call it through the service mcp.stream.v1.Mcp`,
       );
     if (event.type !== 'result') continue;

@@ -1,5 +1,5 @@
 import { checkTool } from '../../registry/check-tool.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { malformed } from '../../../errors.ts';
 import { asObject, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../../types.ts';
@@ -44,10 +44,7 @@ export function clientSource(
       async *readResource(uri, options) {
         const { contents } = await requestWithInput(client, 'resources/read', { uri }, options);
         if (!Array.isArray(contents))
-          throw new DuolaneError(
-            'malformed',
-            `the server sent resource "${uri}" without contents: expected an array`,
-          );
+          throw malformed(`the server sent resource "${uri}" without contents: expected an array`);
         yield* contents as JsonObject[];
       },
     }),

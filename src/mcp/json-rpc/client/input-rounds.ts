@@ -1,5 +1,5 @@
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { malformed, invalid } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
@@ -20,8 +20,7 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
   if (resultType === undefined || resultType === 'complete') return undefined;
   if (resultType !== 'input_required' || !isObject(inputRequests))
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the server sent a result of type ${JSON.stringify(resultType)}: expected "complete" or "input_required"`,
     );
   return {
@@ -126,8 +125,5 @@ function readState(state: string): JsonObject & { readonly methods: JsonObject }
   } catch {
     // Not our state, as below.
   }
-  throw new DuolaneError(
-    'invalid',
-    'invalid state of the call: expected the state of its input event',
-  );
+  throw invalid('invalid state of the call: expected the state of its input event');
 }

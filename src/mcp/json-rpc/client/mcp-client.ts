@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, unsupported, invalid } from '../../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Abortable } from '../../../stream/types.ts';
@@ -202,8 +202,7 @@ export class McpClient implements AsyncDisposable {
     if (this.#reported) return;
     this.#reported = true;
     reportUnexpected(
-      new DuolaneError(
-        'unsupported',
+      unsupported(
         `${what} of the tool server: the server does not name the request that it is for`,
       ),
     );
@@ -241,8 +240,7 @@ export class McpClient implements AsyncDisposable {
     const asker = this.#related(message, this.askers);
     if (asker) return asker;
     this.#report(`refused ${method}`);
-    throw new DuolaneError(
-      'unsupported',
+    throw unsupported(
       this.callers.several
         ? `${method} does not name its request, and several clients share this connection; name the request`
         : `${method} does not name its request, and ${new Set(this.askers.values()).size} requests are open; name the request`,
@@ -252,8 +250,8 @@ export class McpClient implements AsyncDisposable {
   /** Handles a request of the server, other than a question with a handler of its own. */
   async answer(method: string, params: JsonObject, options: Abortable): Promise<JsonObject> {
     if (method === 'ping') return {};
-    if (!this.#onRequest) throw new DuolaneError('unsupported', `unknown method "${method}"`);
-    if (!isObject(params)) throw new DuolaneError('invalid', 'invalid params: expected an object');
+    if (!this.#onRequest) throw unsupported(`unknown method "${method}"`);
+    if (!isObject(params)) throw invalid('invalid params: expected an object');
     return this.#onRequest(method, params, options);
   }
 }

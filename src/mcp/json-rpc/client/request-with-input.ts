@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { unsupported } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { AskOptions } from '../../types.ts';
@@ -46,8 +46,5 @@ export async function requestWithInput(
     client.askers.delete(id); // a request that could not be sent is never settled
     unlisten();
   }
-  throw new DuolaneError(
-    'unsupported',
-    `${method} needs an answer to a question of the server; set onRequest or ask`,
-  );
+  throw unsupported(`${method} needs an answer to a question of the server; set onRequest or ask`);
 }

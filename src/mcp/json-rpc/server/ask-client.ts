@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { VERSION_ERRORS } from '../protocol-versions.ts';
@@ -51,12 +51,9 @@ export function readRound(
   const known =
     typeof requestState === 'string' ? signer.verify(kindFor(owner), requestState, 'state') : {};
   if (typeof requestState === 'string' && known['of'] !== of)
-    throw new DuolaneError(
-      'invalid',
-      'invalid requestState: it belongs to another request; start again without it',
-    );
+    throw invalid('invalid requestState: it belongs to another request; start again without it');
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
-    throw new DuolaneError('invalid', 'the requestState has expired; start again without it');
+    throw invalid('the requestState has expired; start again without it');
   const own = typeof known['id'] === 'string' ? known['id'] : id;
   // A client may answer only the questions that it got. Otherwise it could answer a question in
   // place of the person that `ask` asks, and approve its own call.
@@ -169,8 +166,7 @@ export async function serveWithQuestions(
   }: AskingRound): Promise<InputAttempt<JsonObject, AskingRound>> => {
     const obtained = await obtainAnswers(round, fresh, context);
     if (!obtained)
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         `${method} needs an answer, but no one can be asked; set ask, or use a client with elicitation`,
       );
     return 'result' in obtained ? obtained : attempt({ ...round, answers: obtained.answers });

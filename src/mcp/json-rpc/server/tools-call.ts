@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { runnerOf } from '../../registry/registry.ts';
 import { errorResult } from '../../registry/tool-result.ts';
@@ -72,10 +72,8 @@ const askedAgain = ({ name }: ToolCall): DuolaneError =>
   new DuolaneError('internal', `tool "${name}" asked again for what was answered`);
 
 function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCall {
-  if (typeof name !== 'string')
-    throw new DuolaneError('invalid', 'invalid params: name must be a string');
-  if (!isObject(args))
-    throw new DuolaneError('invalid', 'invalid params: arguments must be an object');
+  if (typeof name !== 'string') throw invalid('invalid params: name must be a string');
+  if (!isObject(args)) throw invalid('invalid params: arguments must be an object');
   const known = isObject(meta) ? withoutConnectionMeta(meta) : undefined;
   const id = known?.[CALL_ID];
   return {
@@ -136,8 +134,7 @@ async function relay(
 }
 
 const cannotAsk = (requests: readonly InputRequest[]): DuolaneError =>
-  new DuolaneError(
-    'unsupported',
+  unsupported(
     `the tool needs an answer (${requests.map(({ id, message }) => message ?? id).join('; ')}) ` +
       'but no one can be asked; offer it with `ask`, or use a client with elicitation',
   );
