@@ -76,15 +76,6 @@ function readData(data: string | Uint8Array): unknown {
   }
 }
 
-/** Runs a unary handler and converts its error to a status. */
-export async function withGrpcStatus<T>(run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    throw toGrpcError(error);
-  }
-}
-
 /** Yields the items of what `open` returns, and converts its errors by `convert`. */
 export async function* mapErrors<T>(
   open: () => AsyncIterable<T>,
