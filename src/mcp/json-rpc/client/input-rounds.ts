@@ -46,34 +46,24 @@ export async function inRounds(
   params: JsonObject,
   { begin, ask, ...options }: RoundOptions = {},
 ): Promise<JsonObject> {
-  const attempt = (more?: JsonObject): Promise<JsonObject> => {
-    begin?.();
-    return client.request(method, more ? { ...params, ...more } : params, options);
-  };
-  const result = await attempt();
-  const asked = askedIn(result);
-  if (!asked || !(client.canAnswer || ask)) return result;
   const answering = options.signal ? { signal: options.signal } : {};
-  const again = async ({
-    inputRequests,
-    requestState,
-  }: InputRequired): Promise<InputAttempt<JsonObject, InputRequired>> => {
-    const responses = Object.entries(inputRequests).map(async ([key, request]) => {
-      const { callId: _, ...question } = fromWire('', key, request);
-      const { method: wanted, params: of } = question.data as WireInput;
-      const response =
-        client.canAnswer || !ask
-          ? await client.answer(wanted, of, answering)
-          : toResponse(await ask({ ...question, id: key }, answering), wanted);
-      return [key, response] as const;
-    });
-    const next = await attempt(
-      retry(requestState, Object.fromEntries(await Promise.all(responses))),
-    );
-    const questions = askedIn(next);
-    return questions ? { questions } : { result: next };
+  const respond = async (key: string, request: unknown): Promise<[string, JsonObject]> => {
+    const { callId: _, ...question } = fromWire('', key, request);
+    const { method: wanted, params: of } = question.data as WireInput;
+    if (client.canAnswer || !ask) return [key, await client.answer(wanted, of, answering)];
+    return [key, toResponse(await ask({ ...question, id: key }, answering), wanted)];
   };
-  return askInRounds({ questions: asked }, again, () => tooManyRounds(method));
+  const attempt = async (more?: JsonObject): Promise<InputAttempt<JsonObject, InputRequired>> => {
+    begin?.();
+    const result = await client.request(method, more ? { ...params, ...more } : params, options);
+    const questions = askedIn(result);
+    return questions && (client.canAnswer || ask) ? { questions } : { result };
+  };
+  const again = async ({ inputRequests, requestState }: InputRequired) => {
+    const responses = Object.entries(inputRequests).map((entry) => respond(...entry));
+    return attempt(retry(requestState, Object.fromEntries(await Promise.all(responses))));
+  };
+  return askInRounds(await attempt(), again, () => tooManyRounds(method));
 }
 
 const retry = (requestState: string | undefined, inputResponses: JsonObject): JsonObject => ({

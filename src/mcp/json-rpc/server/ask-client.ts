@@ -152,32 +152,25 @@ export async function serveWithQuestions(
   context: RequestContext,
   run: (ask: Ask) => Promise<JsonObject>,
 ): Promise<JsonObject> {
-  const attempt = async (round: Round): Promise<InputAttempt<JsonObject, AskingRound>> => {
+  let round = readRound(method, params, '', context);
+  const attempt = async (): Promise<InputAttempt<JsonObject, readonly InputRequest[]>> => {
     const collecting = new CollectingAsk(round.answers);
     try {
       return { result: await run(collecting.ask) };
     } catch (error) {
-      return { questions: { round, fresh: collecting.questionsAfter(error) } };
+      return { questions: collecting.questionsAfter(error) };
     }
   };
-  const again = async ({
-    round,
-    fresh,
-  }: AskingRound): Promise<InputAttempt<JsonObject, AskingRound>> => {
+  const again = async (fresh: readonly InputRequest[]) => {
     const obtained = await obtainAnswers(round, fresh, context);
     if (!obtained)
       throw unsupported(
         `${method} needs an answer, but no one can be asked; set ask, or use a client with elicitation`,
       );
-    return 'result' in obtained ? obtained : attempt({ ...round, answers: obtained.answers });
+    if ('result' in obtained) return obtained;
+    round = { ...round, answers: obtained.answers };
+    return attempt();
   };
-  const first = await attempt(readRound(method, params, '', context));
   const message = `${method} asked more than ${MAX_INPUT_ROUNDS} times`;
-  return askInRounds(first, again, () => new DuolaneError('internal', message));
-}
-
-/** A round whose attempt ended with questions. */
-interface AskingRound {
-  readonly round: Round;
-  readonly fresh: readonly InputRequest[];
+  return askInRounds(await attempt(), again, () => new DuolaneError('internal', message));
 }
