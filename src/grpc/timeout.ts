@@ -28,3 +28,15 @@ export function decodeTimeout(text: string): number {
     );
   return Number(digits) * UNIT_MS[unit]!;
 }
+
+/** The longest delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls `run` at a Unix time in ms. A time beyond the longest timer is ignored. */
+export function endAtDeadline(
+  deadline: number | undefined,
+  run: () => void,
+): NodeJS.Timeout | undefined {
+  const ms = deadline === undefined ? Infinity : deadline - Date.now();
+  return ms <= MAX_TIMER_MS ? setTimeout(run, ms) : undefined;
+}

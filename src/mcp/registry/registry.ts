@@ -134,7 +134,7 @@ class Registry implements ToolRegistry, ToolRunner {
 
   listTools({ after, signal }: ListOptions = {}): Items<Tool> {
     this.#sorted ??= [...this.#entries.values()];
-    return new ToolItems(this.#sorted, after === undefined ? 0 : parsePosition(after), signal);
+    return toolItems(this.#sorted, after === undefined ? 0 : parsePosition(after), signal);
   }
 
   callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent> {
@@ -186,27 +186,27 @@ function parsePosition(checkpoint: string): number {
   return position;
 }
 
-class ToolItems implements Items<Tool> {
-  checkpoint: string | undefined;
-  readonly #entries: readonly RegisteredTool[];
-  readonly #after: number;
-  readonly #signal: AbortSignal | undefined;
-
-  constructor(entries: readonly RegisteredTool[], after: number, signal: AbortSignal | undefined) {
-    this.#entries = entries;
-    this.#after = after;
-    this.#signal = signal;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Tool, void, undefined> {
-    for (let index = firstAfter(this.#entries, this.#after); ; index += 1) {
-      this.#signal?.throwIfAborted();
-      const entry = this.#entries[index];
-      if (!entry) return;
-      this.checkpoint = String(entry.position);
-      yield entry.tool;
-    }
-  }
+/** The tools after a position, as a list whose checkpoints are positions. */
+function toolItems(
+  entries: readonly RegisteredTool[],
+  after: number,
+  signal: AbortSignal | undefined,
+): Items<Tool> {
+  let checkpoint: string | undefined;
+  return {
+    get checkpoint() {
+      return checkpoint;
+    },
+    async *[Symbol.asyncIterator]() {
+      for (let index = firstAfter(entries, after); ; index += 1) {
+        signal?.throwIfAborted();
+        const entry = entries[index];
+        if (!entry) return;
+        checkpoint = String(entry.position);
+        yield entry.tool;
+      }
+    },
+  };
 }
 
 /**

@@ -1,12 +1,12 @@
 import { DuolaneError, invalid } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import { settledWithin, sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { merge } from '../../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { ChangeFeed } from './change-feed.ts';
-import { type ConnectSource, LazyConnection, dialling } from './lazy-connection.ts';
+import { type ConnectSource, LazyConnection } from './lazy-connection.ts';
 import type {
   AskOptions,
   CallOptions,
@@ -211,13 +211,11 @@ class ManySources implements Gateway {
 
   #add(name: string, member: GatewayMember): void {
     const dialled = typeof member === 'function';
-    const open = dialled
-      ? dialling(member)
-      : async () => ({ source: member, close: async () => {} });
-    const connection = new LazyConnection(open, {
+    const connection = new LazyConnection(member, {
       changed: (change) => this.#changes.notify(change),
       lost: (reason) => {
         this.#down(name, reason);
+        this.#announce();
         if (dialled) this.#keepTrying(name).catch(reportUnexpected);
       },
     });
@@ -259,9 +257,7 @@ class ManySources implements Gateway {
         { cause: error },
       );
       this.#unresponsive.delete(name);
-      this.#lost.add(name);
-      this.problems.set(name, reason);
-      throw reason;
+      throw this.#down(name, reason);
     }
   }
 
@@ -278,15 +274,14 @@ class ManySources implements Gateway {
       `tool server "${name}" timed out after ${this.#dialMs} ms (dialMs): the dial has not completed`,
     );
     this.#unresponsive.add(name);
-    this.#lost.add(name);
-    this.problems.set(name, reason);
-    throw reason;
+    throw this.#down(name, reason);
   }
 
-  #down(name: string, reason: DuolaneError): void {
+  /** Records that a source has no connection. Returns the reason. */
+  #down(name: string, reason: DuolaneError): DuolaneError {
     this.#lost.add(name);
     this.problems.set(name, reason);
-    this.#announce();
+    return reason;
   }
 
   #announce(): void {
@@ -327,14 +322,12 @@ class ManySources implements Gateway {
       for (const name of names.slice(Math.max(0, names.indexOf(first)))) {
         signal?.throwIfAborted();
         try {
-          const source = await self.#openSoon(name, signal ? { signal } : {});
-          const own = list(source, {
-            ...(signal && { signal }),
-            ...(name === first && inner ? { after: inner } : {}),
-          });
+          const at = { signal, after: (name === first && inner) || undefined };
+          const options = omitUndefined<ListOptions>(at);
+          const own = list(await self.#openSoon(name, options), options);
           for await (const item of own ?? []) {
-            const at = own?.checkpoint;
-            items.checkpoint = at === undefined ? undefined : `${name}:${at}`;
+            const checkpoint = own?.checkpoint;
+            items.checkpoint = checkpoint === undefined ? undefined : `${name}:${checkpoint}`;
             yield named ? { ...item, name: `${name}${SEPARATOR}${String(item['name'])}` } : item;
           }
           self.problems.delete(name);

@@ -2,7 +2,7 @@ import type { Answer, Ask, InputRequest } from '../../../ask.ts';
 import { malformed, invalid } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
-import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
+import { fromWire, keyOf, toResponse, type WireInput } from '../../sources/input-codec.ts';
 import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
 

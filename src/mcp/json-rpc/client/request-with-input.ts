@@ -4,7 +4,7 @@ import { onAbort } from '../../../stream/abort.ts';
 import type { AskOptions } from '../../types.ts';
 import type { McpClient } from './mcp-client.ts';
 import { bare } from '../protocol-versions.ts';
-import { keyOf } from '../input-codec.ts';
+import { keyOf } from '../../sources/input-codec.ts';
 import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds } from './input-rounds.ts';
 

@@ -3,7 +3,7 @@ import type { Answer, InputRequest } from '../../../ask.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { Abortable } from '../../../stream/types.ts';
-import { fromWire, keyOf, toResponse } from '../input-codec.ts';
+import { fromWire, keyOf, toResponse } from '../../sources/input-codec.ts';
 
 /** Handles questions that a server asks before it responds to one of our requests. */
 export type AnswerServer = (

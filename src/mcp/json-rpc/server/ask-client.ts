@@ -4,7 +4,7 @@ import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { VERSION_ERRORS } from '../protocol-versions.ts';
-import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
+import { CAPABILITY, keyOf, toAnswer, toWire } from '../../sources/input-codec.ts';
 import {
   type InputAttempt,
   askInRounds,
