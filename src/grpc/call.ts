@@ -4,7 +4,7 @@ import {
   type OutgoingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, unauthorized } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { fromHeaders, type Metadata, toHeaders } from './metadata.ts';
@@ -136,7 +136,7 @@ export class ServerCall extends Cancellation implements CallContext {
     if (this.#over) return;
     clearTimeout(this.#expiry);
     this.#expiry = endAtDeadline(time, () =>
-      this.end(new DuolaneError('unauthorized', 'the credentials of the caller have expired')),
+      this.end(unauthorized('the credentials of the caller have expired')),
     );
   }
 

@@ -1,4 +1,4 @@
-import { DuolaneError, unsupported } from '../errors.ts';
+import { unsupported, tooLarge } from '../errors.ts';
 
 /** One byte for the compression flag and four bytes for the length of the message. */
 const HEADER_BYTES = 5;
@@ -77,8 +77,7 @@ export class FrameDecoder {
     const length =
       bytes[at + 1]! * 0x1000000 + (bytes[at + 2]! << 16) + (bytes[at + 3]! << 8) + bytes[at + 4]!;
     if (length > this.#maxBytes)
-      throw new DuolaneError(
-        'too_large',
+      throw tooLarge(
         `gRPC message exceeds maxMessageBytes (${this.#maxBytes}): ${length} bytes; increase maxMessageBytes to accept it`,
       );
     return length;

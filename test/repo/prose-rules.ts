@@ -192,7 +192,14 @@ const ERRORS: ReadonlySet<string> = new Set([
   'GrpcError',
 ]);
 /** The functions of `src/errors.ts` that create an error from its message. */
-const FACTORIES = new Set(['invalid', 'malformed', 'unsupported']);
+const FACTORIES = new Set([
+  'invalid',
+  'malformed',
+  'notFound',
+  'tooLarge',
+  'unauthorized',
+  'unsupported',
+]);
 
 /** Texts of errors: no full stop at the end, a lower-case start or a name. */
 export function errorTexts({ file, source, nodes }: Parsed): Violation[] {

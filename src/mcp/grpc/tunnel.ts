@@ -26,25 +26,13 @@ export const tunnelRoute = (serve: ServeTunnel): GrpcRoute =>
   bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
     const outgoing = new Channel<Frame>({ capacity: CAPACITY });
     const transport: MessageTransport = {
-      incoming: endingWith(messagesOf(frames), outgoing),
+      incoming: messagesOf(frames, () => outgoing.close()),
       send: async (message) => outgoing.push(toFrame(message)),
       close: async () => outgoing.close(),
     };
     await using _ = serve(transport);
     yield* outgoing;
   });
-
-/** Yields the messages of the client; when they end, the outgoing stream ends. */
-async function* endingWith<T>(
-  items: AsyncIterable<T>,
-  channel: Channel<Frame>,
-): AsyncGenerator<T, void, undefined> {
-  try {
-    yield* items;
-  } finally {
-    channel.close();
-  }
-}
 
 /** The options of `openTunnel`. */
 export interface TunnelOptions extends GrpcClientOptions {
@@ -73,10 +61,16 @@ export function openTunnel({ url, ...options }: TunnelOptions): MessageTransport
 const toFrame = (message: JsonObject): Frame =>
   create(FrameSchema, { json: Buffer.from(encodeRpc(message)) });
 
+/** Yields the messages of the peer. Calls `onEnd` when they end, or the reader stops. */
 async function* messagesOf(
   frames: AsyncIterable<Frame>,
+  onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
-  for await (const { json } of frames) yield parse(json);
+  try {
+    for await (const { json } of frames) yield parse(json);
+  } finally {
+    onEnd();
+  }
 }
 
 function parse(json: Uint8Array): JsonObject {

@@ -1,4 +1,4 @@
-import { DuolaneError, errorMessage, invalid } from '../../errors.ts';
+import { DuolaneError, errorMessage, invalid, notFound } from '../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
@@ -143,11 +143,7 @@ class Registry implements ToolRegistry, ToolRunner {
 
   async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
-    if (!entry)
-      throw new DuolaneError(
-        'not_found',
-        `unknown tool "${call.name}"; list the tools for their names`,
-      );
+    if (!entry) throw notFound(`unknown tool "${call.name}"; list the tools for their names`);
     let checked: SchemaResult;
     try {
       const checking = entry.schema.check(call.args);

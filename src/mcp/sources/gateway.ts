@@ -1,4 +1,4 @@
-import { DuolaneError, invalid } from '../../errors.ts';
+import { DuolaneError, invalid, notFound } from '../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../json.ts';
 import { settledWithin, sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
@@ -138,10 +138,7 @@ class ManySources implements Gateway {
   async getPrompt(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject> {
     const [source, own] = await this.#find('prompt', name, options);
     if (!source.getPrompt)
-      throw new DuolaneError(
-        'not_found',
-        `unknown prompt "${name}"; list the prompts for their names`,
-      );
+      throw notFound(`unknown prompt "${name}"; list the prompts for their names`);
     return source.getPrompt(own, args, options);
   }
 
@@ -149,10 +146,7 @@ class ManySources implements Gateway {
     uri: string,
     options?: AskOptions & { readonly offset?: number },
   ): AsyncGenerator<JsonObject, void, undefined> {
-    let reason: unknown = new DuolaneError(
-      'not_found',
-      `unknown resource "${uri}"; list the resources for their URIs`,
-    );
+    let reason: unknown = notFound(`unknown resource "${uri}"; list the resources for their URIs`);
     for (const name of this.#connections.keys()) {
       // A source without a connection cannot have the resource; `problems` has its error.
       const source = await this.#openSoon(name, options).catch(() => undefined);
@@ -293,10 +287,7 @@ class ManySources implements Gateway {
     const at = name.indexOf(SEPARATOR);
     const owner = name.slice(0, Math.max(at, 0));
     if (!this.#connections.has(owner))
-      throw new DuolaneError(
-        'not_found',
-        `unknown ${kind} "${name}"; list the ${kind}s for their names`,
-      );
+      throw notFound(`unknown ${kind} "${name}"; list the ${kind}s for their names`);
     return [await this.#open(owner, options), name.slice(at + SEPARATOR.length)];
   }
 

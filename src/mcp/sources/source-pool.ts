@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, notFound } from '../../errors.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { type ConnectSource, LazyConnection } from './lazy-connection.ts';
@@ -72,7 +72,7 @@ export function sourcePool(
     const member = members.get(name);
     if (member) return member;
     const known = [...members.keys()].join(', ') || 'none';
-    throw new DuolaneError('not_found', `unknown server "${name}"; available: ${known}`);
+    throw notFound(`unknown server "${name}"; available: ${known}`);
   };
   return {
     async lease(name, options) {

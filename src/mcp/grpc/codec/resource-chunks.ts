@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
+import { tooLarge } from '../../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../../json.ts';
 import { toBase64, toBytes } from './content-codec.ts';
 import { type ResourceChunk, ResourceChunkSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
@@ -93,8 +93,7 @@ export async function* joined(
     if (piece !== undefined) pieces.push(piece);
     size += piece?.length ?? 0;
     if (size > maxBytes)
-      throw new DuolaneError(
-        'too_large',
+      throw tooLarge(
         `an entry of the resource exceeds maxResourceBytes (${maxBytes}); read it in parts with streamResource`,
       );
     if (!part.last) continue;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { create, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { DuolaneError, unsupported } from '../../../errors.ts';
+import { DuolaneError, unsupported, tooLarge } from '../../../errors.ts';
 import {
   type CallContext,
   type Codec,
@@ -114,8 +114,7 @@ function listRoute<D extends DescMessage>(
         yield create(schema, shape(items));
         [items, sent] = [[], true];
       } else if (items.length > MAX_ITEMS)
-        throw new DuolaneError(
-          'too_large',
+        throw tooLarge(
           `the list exceeds ${MAX_ITEMS} items; request a stream with the metadata mcp-stream: 1`,
         );
     }

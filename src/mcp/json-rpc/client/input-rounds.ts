@@ -1,6 +1,6 @@
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
 import { malformed, invalid } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, isObject, type JsonObject, tryParse } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../../sources/input-codec.ts';
 import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
@@ -108,12 +108,9 @@ export function withAnswers(
 }
 
 function readState(state: string): JsonObject & { readonly methods: JsonObject } {
-  try {
-    const value: unknown = JSON.parse(state);
-    if (isObject(value) && isObject(value['methods']))
-      return { ...value, methods: value['methods'] };
-  } catch {
-    // Not our state, as below.
-  }
-  throw invalid('invalid state of the call: expected the state of its input event');
+  const value = asObject(tryParse(state));
+  const { methods } = value;
+  if (!isObject(methods))
+    throw invalid('invalid state of the call: expected the state of its input event');
+  return { ...value, methods };
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { DuolaneError, malformed } from '../../../errors.ts';
+import { DuolaneError, malformed, tooLarge } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
@@ -84,10 +84,7 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
       yield { items, nextCursor: next };
       this.#turnTo(next);
     }
-    throw new DuolaneError(
-      'too_large',
-      `the list of the server exceeds ${MAX_PAGES} pages; it may never end`,
-    );
+    throw tooLarge(`the list of the server exceeds ${MAX_PAGES} pages; it may never end`);
   }
 
   #turnTo(next: string): void {

@@ -1,6 +1,6 @@
 import type { LightResponse } from '../../../http/light-fetch.ts';
 import { readBodyText } from '../../../http/read-body.ts';
-import { DuolaneError, malformed } from '../../../errors.ts';
+import { DuolaneError, malformed, tooLarge } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { InvalidLine } from '../../../wire/jsonl.ts';
 import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
@@ -26,9 +26,9 @@ export async function jsonMessages(response: LightResponse): Promise<readonly Js
 
 /** Reads a body as text. Throws `too_large` beyond the limit without reading the rest. */
 export function readText(message: Request | LightResponse, maxBytes: number): Promise<string> {
-  const tooLarge = (): DuolaneError =>
-    new DuolaneError('too_large', `the body exceeds the limit of ${maxBytes} bytes; send less`);
-  return readBodyText(message, maxBytes, tooLarge);
+  return readBodyText(message, maxBytes, () =>
+    tooLarge(`the body exceeds the limit of ${maxBytes} bytes; send less`),
+  );
 }
 
 /** Yields the events of a body as they arrive. A broken connection throws `network`. */
@@ -46,8 +46,7 @@ export async function* sseEvents(
       }
       // An event over the limit that never ends would be read forever.
       if (decoder.oversized)
-        throw new DuolaneError(
-          'too_large',
+        throw tooLarge(
           'an event of the tool server exceeds the size limit; it is not read further',
         );
     }

@@ -82,18 +82,18 @@ const UNREADABLE = rpcError(
 /** A running request; several may have the same id. */
 class RunningRequest extends Cancellation {
   readonly id: RpcId;
-  /** Whether it only waits for changes; subscriptions have a limit of their own. */
-  readonly subscription: boolean;
+  /** A request that only waits for changes is a subscription, with a limit of its own. */
+  readonly kind: keyof Load;
   /**
    * The counters of its owner: requests without a session share one endpoint, so each owner has its
    * own limits.
    */
   readonly load: Load;
 
-  constructor(id: RpcId, subscription: boolean, load: Load) {
+  constructor(id: RpcId, kind: keyof Load, load: Load) {
     super();
     this.id = id;
-    this.subscription = subscription;
+    this.kind = kind;
     this.load = load;
   }
 }
@@ -146,8 +146,7 @@ class MessageServer implements MessageEndpoint {
     if (isRpcRequest(message)) return this.#serve(message, options);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
-    else if (this.#requests.refuse(message)) return Promise.resolve(undefined);
-    else return Promise.resolve(UNREADABLE);
+    else if (!this.#requests.refuse(message)) return Promise.resolve(UNREADABLE);
     return Promise.resolve(undefined);
   }
 
@@ -196,13 +195,14 @@ class MessageServer implements MessageEndpoint {
       return rpcError(id, RPC.invalidParams, 'invalid params: expected an object');
     const { owner } = options;
     const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
-    const running = new RunningRequest(id, method === LISTEN, load);
+    const kind = method === LISTEN ? 'subscriptions' : 'requests';
+    const running = new RunningRequest(id, kind, load);
     const full = this.#fullFor(running);
     if (full) return toRpcError(id, full);
     this.#loads.set(owner, load);
     const number = ++this.#served;
     this.#running.set(number, running);
-    load[running.subscription ? 'subscriptions' : 'requests'] += 1;
+    load[kind] += 1;
     const unfollow = running.follow(options);
     try {
       // Not every source checks a signal that aborted before the call.
@@ -223,7 +223,7 @@ class MessageServer implements MessageEndpoint {
     } finally {
       unfollow();
       this.#running.take(number);
-      load[running.subscription ? 'subscriptions' : 'requests'] -= 1;
+      load[kind] -= 1;
       if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
       if (this.#running.size === 0) this.#onIdle();
     }
@@ -244,20 +244,13 @@ class MessageServer implements MessageEndpoint {
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
-  #fullFor({ subscription, load }: RunningRequest): DuolaneError | undefined {
-    if (subscription)
-      return load.subscriptions < this.#maxSubscriptions
-        ? undefined
-        : new DuolaneError(
-            'overloaded',
-            `subscriptions exceed maxSubscriptions (${this.#maxSubscriptions}); try again later`,
-          );
-    return load.requests < MAX_RUNNING
-      ? undefined
-      : new DuolaneError(
-          'overloaded',
-          `concurrent requests exceed the limit (${MAX_RUNNING}); try again later`,
-        );
+  #fullFor({ kind, load }: RunningRequest): DuolaneError | undefined {
+    const [max, what] =
+      kind === 'subscriptions'
+        ? [this.#maxSubscriptions, 'subscriptions exceed maxSubscriptions']
+        : [MAX_RUNNING, 'concurrent requests exceed the limit'];
+    if (load[kind] < max) return undefined;
+    return new DuolaneError('overloaded', `${what} (${max}); try again later`);
   }
 
   #context(

@@ -6,7 +6,7 @@ import {
 } from '../../../../http/light-fetch.ts';
 import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../../../../errors.ts';
-import type { JsonObject } from '../../../../json.ts';
+import { type JsonObject, omitUndefined } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { encodeRpc } from '../../../../wire/json-rpc.ts';
 import { readErrorBody } from './http-errors.ts';
@@ -147,7 +147,7 @@ export class Exchange implements Disposable {
   ): Promise<LightResponse> {
     const init = {
       method,
-      headers: defined(headers),
+      headers: omitUndefined<Record<string, string>>(headers),
       signal: this.signal,
       ...(body && { body: encodeRpc(body) }),
     };
@@ -174,11 +174,6 @@ export class Exchange implements Disposable {
     this.#scope.abort(new DuolaneError('closed', 'the exchange has ended'));
   }
 }
-
-const defined = (headers: HttpRequest['headers']): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
 
 function unreachable(url: URL, error: unknown): DuolaneError {
   const cause: unknown = error instanceof Error && error.cause ? error.cause : error;

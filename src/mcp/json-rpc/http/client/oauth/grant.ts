@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { DuolaneError } from '../../../../../errors.ts';
+import { unauthorized } from '../../../../../errors.ts';
 import { isObject, type JsonObject } from '../../../../../json.ts';
 import { type KnownClient, sign } from './oauth-client.ts';
 import { oauthError, supports, type Realm } from './discovery.ts';
@@ -125,7 +125,7 @@ async function requestToken(
 function readToken(answer: JsonObject, issuer: string, scope: string | undefined): Token {
   const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds } = answer;
   if (typeof accessToken !== 'string' || !/^[\x21-\x7e]+$/.test(accessToken))
-    throw new DuolaneError('unauthorized', `${issuer} sent no token: expected an access_token`);
+    throw unauthorized(`${issuer} sent no token: expected an access_token`);
   return {
     accessToken,
     issuer,
