@@ -47,7 +47,8 @@ class Connection {
   readonly #session: ClientHttp2Session;
   #open = 0;
   #resets = 0;
-  #failure: Error | undefined;
+  /** Why the connection broke, if it did. */
+  failure: Error | undefined;
 
   constructor(origin: string, options: GrpcConnectOptions) {
     const { connectMs = CONNECT_MS, windowBytes = WINDOW_BYTES } = options;
@@ -67,13 +68,8 @@ class Connection {
       this.#session.setLocalWindowSize(Math.max(windowBytes, CONNECTION_WINDOW_BYTES));
     });
     this.#session.once('close', () => clearTimeout(timer));
-    this.#session.on('error', (error: Error) => (this.#failure ??= error));
+    this.#session.on('error', (error: Error) => (this.failure ??= error));
     pingWhileInUse(this.#session, () => this.#open > 0, options);
-  }
-
-  /** Why the connection broke, if it did. */
-  get failure(): Error | undefined {
-    return this.#failure;
   }
 
   /** Whether the connection has ended or is ending: no new call may begin on it. */

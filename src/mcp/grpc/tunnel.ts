@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf';
-import { malformed } from '../../errors.ts';
 import {
   bidiStream,
   GrpcClient,
@@ -7,10 +6,11 @@ import {
   methodOf,
   type GrpcRoute,
 } from '../../grpc/index.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
 import { encodeRpc } from '../../wire/json-rpc.ts';
 import type { MessageTransport } from '../types.ts';
+import { parseObject } from './codec/json-text.ts';
 import { type Frame, FrameSchema, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
 
 /** Serves the client of a tunnel; disposed when the client has disconnected. */
@@ -67,19 +67,9 @@ async function* messagesOf(
   onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
   try {
-    for await (const { json } of frames) yield parse(json);
+    for await (const { json } of frames)
+      yield parseObject(Buffer.from(json).toString(), 'a frame of the tunnel');
   } finally {
     onEnd();
   }
-}
-
-function parse(json: Uint8Array): JsonObject {
-  let message: unknown;
-  try {
-    message = JSON.parse(Buffer.from(json).toString());
-  } catch (cause) {
-    throw malformed('the peer sent an invalid frame in the tunnel: expected JSON', cause);
-  }
-  if (isObject(message)) return message;
-  throw malformed('the peer sent an invalid frame in the tunnel: expected a JSON-RPC message');
 }

@@ -52,17 +52,12 @@ export function createRegistry(options: RegistryOptions): ToolRegistry {
   return registry;
 }
 
-/** Runs a tool of this process without a stream of events; see `runnerOf`. */
-export interface ToolRunner {
-  run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent>;
-}
-
 /**
  * Returns the direct way into a registry, for callers that would take its stream apart again.
  * `undefined` for any other source, and for a registry whose `callTool` was replaced: the
  * replacement must not be bypassed.
  */
-export const runnerOf = (source: ToolSource): ToolRunner | undefined =>
+export const runnerOf = (source: ToolSource): Pick<Registry, 'run'> | undefined =>
   source instanceof Registry && source.callTool === Registry.prototype.callTool
     ? source
     : undefined;
@@ -76,7 +71,7 @@ interface RegisteredTool extends Runnable {
 
 const NAME = /^[\w./-]{1,128}$/;
 
-class Registry implements ToolRegistry, ToolRunner {
+class Registry implements ToolRegistry {
   readonly info: ToolRegistry['info'];
   readonly #entries = new Map<string, RegisteredTool>();
   readonly #problems = new Map<string, ToolProblem>();
@@ -141,6 +136,7 @@ class Registry implements ToolRegistry, ToolRunner {
     return toolEvents((caller, emit) => this.run(call, caller, emit), call, options);
   }
 
+  /** Runs a tool without a stream of events; see `runnerOf`. */
   async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
     if (!entry) throw notFound(`unknown tool "${call.name}"; list the tools for their names`);

@@ -1,6 +1,6 @@
 import { type DuolaneError, malformed } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { isWellFormed } from './json-text.ts';
+import { isWellFormed, parse } from './json-text.ts';
 import { EXTRA_TAG, type Layout, tagOf } from './field-layout.ts';
 
 const ITEM_TAG = tagOf(1);
@@ -103,6 +103,8 @@ export function decodeBatch(layout: Layout, bytes: Uint8Array): ItemBatch {
   return { items, checkpoint };
 }
 
+const OWN_MEMBER: PropertyDescriptor = { enumerable: true, configurable: true, writable: true };
+
 function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObject {
   const end = reader.within(length);
   const item: Record<string, unknown> = {};
@@ -111,18 +113,13 @@ function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObje
     const field = byTag[tag];
     if (field) {
       const text = reader.text();
-      item[field.key] = field.kind === 'json' ? parse(text) : text;
+      item[field.key] = field.kind === 'json' ? parse(text, 'a batch') : text;
     } else if (tag === EXTRA_TAG) {
-      const extra = parse(reader.text());
+      const extra = parse(reader.text(), 'a batch');
       if (!isObject(extra)) throw undecodable('extra_json is not an object');
       // Define instead of assign: a member may be called `__proto__`.
       for (const [key, value] of Object.entries(extra))
-        Object.defineProperty(item, key, {
-          value,
-          enumerable: true,
-          configurable: true,
-          writable: true,
-        });
+        Object.defineProperty(item, key, { ...OWN_MEMBER, value });
     } else reader.skip(tag & 7);
   }
   if (reader.at !== end) throw undecodable('an item exceeds its length');
@@ -142,11 +139,12 @@ class Reader {
     return this.at >= this.#bytes.length;
   }
 
-  varint(): number {
+  /** Reads a varint of up to five bytes; a skipped one may have ten, where the result is inexact. */
+  varint(maxUnit = 2 ** 28): number {
     let value = 0;
     // Multiply instead of shift: a shift would truncate a length of five bytes, and a power is a
     // call.
-    for (let unit = 1; unit <= 2 ** 28; unit *= 0x80) {
+    for (let unit = 1; unit <= maxUnit; unit *= 0x80) {
       const byte = this.#bytes[this.at];
       if (byte === undefined) break;
       this.at += 1;
@@ -172,29 +170,11 @@ class Reader {
   }
 
   skip(wireType: number): void {
-    if (wireType === 0) this.#skipVarint();
+    if (wireType === 0) this.varint(2 ** 63);
     else if (wireType === 1) this.at = this.within(8);
     else if (wireType === 2) this.at = this.within(this.varint());
     else if (wireType === 5) this.at = this.within(4);
     else throw undecodable(`unknown wire type ${wireType}`);
-  }
-
-  #skipVarint(): void {
-    for (let n = 0; n < 10; n += 1) {
-      const byte = this.#bytes[this.at];
-      if (byte === undefined) break;
-      this.at += 1;
-      if (byte < 0x80) return;
-    }
-    throw undecodable('a varint has no end');
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw malformed('the server sent invalid text in a batch: expected JSON', cause);
   }
 }
 

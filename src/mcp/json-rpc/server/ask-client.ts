@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
 import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asArray, asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { VERSION_ERRORS } from '../protocol-versions.ts';
 import { CAPABILITY, keyOf, toAnswer, toWire } from '../../sources/input-codec.ts';
@@ -54,17 +54,16 @@ export function readRound(
     throw invalid('invalid requestState: it belongs to another request; start again without it');
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
     throw invalid('the requestState has expired; start again without it');
-  const own = typeof known['id'] === 'string' ? known['id'] : id;
+  const own = asString(known['id'], id);
   // A client may answer only the questions that it got. Otherwise it could answer a question in
   // place of the person that `ask` asks, and approve its own call.
-  const asked = Array.isArray(known['asked']) ? new Set<unknown>(known['asked']) : undefined;
-  const responses = isObject(inputResponses) ? Object.entries(inputResponses) : [];
-  const given = responses.filter(([key]) => asked?.has(key));
+  const asked = new Set(asArray(known['asked']));
+  const given = Object.entries(asObject(inputResponses)).filter(([key]) => asked.has(key));
   return {
     of,
     id: own,
     answers: [
-      ...(Array.isArray(known['answers']) ? (known['answers'] as Answer[]) : []),
+      ...(asArray(known['answers']) as Answer[]),
       ...given.map(([key, response]) => toAnswer(own === '' ? key : `${own}/${key}`, response)),
     ],
     ...(typeof known['state'] === 'string' && { state: known['state'] }),

@@ -10,7 +10,7 @@ import type { MessageEndpoint, ToolSource } from '../../types.ts';
 import { serveWithQuestions } from './ask-client.ts';
 import { serveCall } from './tools-call.ts';
 import { PROTOCOL_VERSIONS } from '../protocol-versions.ts';
-import type { TokenSigner } from './signed-token.ts';
+import type { TokenSigner } from '../../sources/signed-token.ts';
 import { discoverResult, serveListen } from './stateless-requests.ts';
 import type { ResourceWatch } from './resource-watch.ts';
 

@@ -24,7 +24,6 @@ import type {
   MessageEndpoint,
   OfferMessagesOptions,
   ReceiveOptions,
-  SourceChange,
   ToolSource,
 } from '../../types.ts';
 import { CALLER, callerName } from '../../sources/caller-names.ts';
@@ -32,7 +31,7 @@ import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodHandlers, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import { PendingRequests } from '../pending-requests.ts';
-import { TokenSigner } from './signed-token.ts';
+import { TokenSigner } from '../../sources/signed-token.ts';
 import { ResourceWatch } from './resource-watch.ts';
 import {
   complete,
@@ -82,23 +81,17 @@ const UNREADABLE = rpcError(
 /** A running request; several may have the same id. */
 class RunningRequest extends Cancellation {
   readonly id: RpcId;
-  /** A request that only waits for changes is a subscription, with a limit of its own. */
-  readonly kind: keyof Load;
-  /**
-   * The counters of its owner: requests without a session share one endpoint, so each owner has its
-   * own limits.
-   */
-  readonly load: Load;
 
-  constructor(id: RpcId, kind: keyof Load, load: Load) {
+  constructor(id: RpcId) {
     super();
     this.id = id;
-    this.kind = kind;
-    this.load = load;
   }
 }
 
-/** How many requests of one owner are running. */
+/**
+ * How many requests of one owner are running: requests without a session share one endpoint, so
+ * each owner has its own limits. A request that only waits for changes is a subscription.
+ */
 interface Load {
   requests: number;
   subscriptions: number;
@@ -196,8 +189,8 @@ class MessageServer implements MessageEndpoint {
     const { owner } = options;
     const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
     const kind = method === LISTEN ? 'subscriptions' : 'requests';
-    const running = new RunningRequest(id, kind, load);
-    const full = this.#fullFor(running);
+    const running = new RunningRequest(id);
+    const full = this.#fullFor(kind, load);
     if (full) return toRpcError(id, full);
     this.#loads.set(owner, load);
     const number = ++this.#served;
@@ -209,7 +202,8 @@ class MessageServer implements MessageEndpoint {
       if (running.aborted) return undefined;
       const client = stateless ? readClient(params) : this.#client;
       const named = callerName(metaOf(params)[CALLER]);
-      const caller = stateless ? this.#sender(named, owner, number) : this.#inSession(named);
+      // In a session, the caller is the client, or the one of its own clients that it names.
+      const caller = stateless ? this.#sender(named, owner, number) : `${this.#id}/${named ?? ''}`;
       const context = this.#context(running, client, caller, options);
       const result = await handler(params, context);
       if (context.spoke) await this.#outbox.flushed();
@@ -229,11 +223,6 @@ class MessageServer implements MessageEndpoint {
     }
   }
 
-  /** The caller in a session: the client, or the one of its own clients that it names. */
-  #inSession(named: string | undefined): string {
-    return `${this.#id}/${named ?? ''}`;
-  }
-
   /**
    * The caller of a stateless request. Without a session and a login, nothing shows that two
    * requests have the same client, so each gets its own name. A caller name in the request counts:
@@ -244,7 +233,7 @@ class MessageServer implements MessageEndpoint {
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
-  #fullFor({ kind, load }: RunningRequest): DuolaneError | undefined {
+  #fullFor(kind: keyof Load, load: Load): DuolaneError | undefined {
     const [max, what] =
       kind === 'subscriptions'
         ? [this.#maxSubscriptions, 'subscriptions exceed maxSubscriptions']
@@ -314,9 +303,7 @@ class MessageServer implements MessageEndpoint {
   }
 
   async #relay(signal: AbortSignal): Promise<void> {
-    const changes: AsyncIterable<SourceChange> | undefined = this.#source.listen?.({ signal });
-    if (!changes) return;
-    for await (const { type } of changes)
+    for await (const { type } of this.#source.listen?.({ signal }) ?? [])
       if (type !== 'listening' && type !== 'resource')
         await this.#notifyAll(`notifications/${type}/list_changed`);
   }

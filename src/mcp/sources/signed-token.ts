@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { invalid } from '../../../errors.ts';
-import { asObject, type JsonObject } from '../../../json.ts';
+import { invalid } from '../../errors.ts';
+import { asObject, type JsonObject } from '../../json.ts';
 
 const own = randomBytes(32);
 
