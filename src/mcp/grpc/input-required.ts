@@ -30,8 +30,8 @@ export const inputRequiredAfter = (collecting: CollectingAsk, error: unknown): I
   create(InputRequiredSchema, toInputRequired(collecting.questionsAfter(error)));
 
 /**
- * Sends a request in as many rounds as the server needs, each with all answers so far. Throws
- * `unsupported` if the server asks and there is no `ask`; `what` names the request in messages.
+ * Sends a request in as many rounds as the server needs, each with all answers so far. Without
+ * `ask`, a question of the server throws `unsupported`; `what` names the request in messages.
  */
 export async function requestInRounds<T>(
   what: string,

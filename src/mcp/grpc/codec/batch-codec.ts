@@ -139,7 +139,7 @@ class Reader {
     return this.at >= this.#bytes.length;
   }
 
-  /** Reads a varint of up to five bytes; a skipped one may have ten, where the result is inexact. */
+  /** Reads a varint of up to five bytes. A skipped one may have ten; its value is not exact. */
   varint(maxUnit = 2 ** 28): number {
     let value = 0;
     // Multiply instead of shift: a shift would truncate a length of five bytes, and a power is a

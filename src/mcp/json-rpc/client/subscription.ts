@@ -43,8 +43,9 @@ export class ChangeSubscription {
     if (this.#listeners === 1) this.#start();
     try {
       for await (const change of this.#client.changes.listen(options)) {
-        // Wait for the first acknowledgement. An abort only ends the wait: the loop throws it.
+        // Wait for the first acknowledgement.
         if (change.type === 'listening')
+          // An abort only ends the wait: the loop over the changes throws it.
           await raceAbort(this.#acknowledged, options.signal).catch(() => {});
         yield change;
       }
