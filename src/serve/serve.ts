@@ -365,7 +365,7 @@ export interface StoreOptions
  * import { openTaskLog } from 'duolane/serve';
  *
  * await using log = await openTaskLog('.duolane/tasks.sqlite');
- * for await (const task of log.list()) console.log(task.task, task.state);
+ * for await (const task of log.list({})) console.log(task.task, task.state);
  * ```
  */
 export async function openTaskLog(file: string, options: StoreOptions = {}): Promise<TaskLog> {

@@ -30,7 +30,8 @@ export interface LinesOptions {
  *
  * @example
  * ```ts
- * await using source = await dialStdio({ command: 'node', args: ['server.js'] });
+ * const env = buildEnv();
+ * await using source = await dialStdio({ command: 'node', args: ['server.js'], env });
  * for await (const tool of source.listTools()) console.log(tool.name);
  * ```
  */

@@ -59,7 +59,7 @@ const DIAL_MS = 10_000;
  * @example
  * ```ts
  * await using tools = gateway({
- *   files: (options) => dialStdio({ command: 'files', ...options }),
+ *   files: (options) => dialStdio({ command: 'files', args: [], env, ...options }),
  *   web: (options) => dialHttp({ url: 'https://tools.example/mcp', ...options }),
  * });
  * ```

@@ -44,7 +44,7 @@ interface Member {
  * @example
  * ```ts
  * await using pool = sourcePool({
- *   files: (options) => dialStdio({ command: 'files', ...options }),
+ *   files: (options) => dialStdio({ command: 'files', args: [], env, ...options }),
  * });
  * await using lease = await pool.lease('files');
  * for await (const tool of lease.source.listTools()) console.log(tool.name);
