@@ -134,6 +134,30 @@ export class DuolaneError extends Error implements Failure {
   }
 }
 
+/** Creates the error for a mistake of the caller: an argument, an option or a request. */
+export const invalid = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('invalid', message, { cause });
+
+/** Creates the error for what a peer sent and its protocol does not allow. */
+export const malformed = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('malformed', message, { cause });
+
+/** Creates the error for what this side, or the peer, cannot do. */
+export const unsupported = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('unsupported', message, { cause });
+
+/** Creates the error for a name or an id that does not exist, or is not the caller's. */
+export const notFound = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('not_found', message, { cause });
+
+/** Creates the error for a caller without valid credentials. */
+export const unauthorized = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('unauthorized', message, { cause });
+
+/** Creates the error for what exceeds a limit. */
+export const tooLarge = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('too_large', message, { cause });
+
 /**
  * Codes whose message is written for the caller: it names what the caller sent or requested. Every
  * other message may contain private data of the server, such as an address, a database user or a

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
-import { DuolaneError, type ErrorCode, RETRYABLE, toPublicFailure } from '../errors.ts';
+import { DuolaneError, type ErrorCode, malformed, RETRYABLE, toPublicFailure } from '../errors.ts';
 import {
   decodeMessage,
   encodeStatusMessage,
@@ -150,10 +150,7 @@ export function fromTrailers(trailers: IncomingHttpHeaders): DuolaneError | unde
   if (status === '0') return undefined;
   const number = /^\d{1,3}$/.test(String(status)) ? Number(status) : undefined;
   if (number === undefined)
-    return new DuolaneError(
-      'malformed',
-      'the peer sent no status at the end of a gRPC call: expected grpc-status',
-    );
+    return malformed('the peer sent no status at the end of a gRPC call: expected grpc-status');
   const message = decodeMessage(String(text)) || `the peer ended the call with status ${number}`;
   const named = trailers[CODE_KEY];
   const code = isCode(named) ? named : (CODES[number] ?? 'server');
