@@ -6,7 +6,6 @@ import { isListedChange } from '../store/listed-change.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import { PageBuilder } from '../store/page-builder.ts';
-import { snapshotChars } from '../text-budget.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
@@ -29,7 +28,7 @@ const HOT_TASKS = 2000;
 const ENDED_TASKS = 64;
 /** A snapshot is written only if it saves folding more than so many entries at the next load. */
 const UNSAVED_ENTRIES = 16;
-/** A new task up to this length has no outline: its one entry is read as quickly. */
+/** A log up to this length has no outline: its entries are read as quickly. */
 const SHORT_CHARS = 8192;
 /** How much a thorough probe writes. */
 const PROBE_BYTES = 256 * 1024;
@@ -85,6 +84,7 @@ export class SqliteStorage implements StorageEngine {
       key,
       changedSeq: Number(row['changed_seq']),
       savedSeq,
+      logChars: Infinity,
     };
     this.#keep(head);
     return head;
@@ -103,8 +103,11 @@ export class SqliteStorage implements StorageEngine {
     const { savedSeq = 0 } = before ?? {};
     const saves = isListed && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
     if (saves) this.#saveSnapshot(key, snapshot);
-    // A new task is short, or is about to run, which writes its outline again.
-    if (isListed && (before || snapshotChars(snapshot) > SHORT_CHARS))
+    const hadChars = before?.logChars ?? 0;
+    const logChars = rows.reduce((sum, { line }) => sum + line.length, hadChars);
+    // A list never reads a long log: it gets its outline when it becomes long, and a new one with
+    // each change. A short task never has one, which saves a quarter of the cost of its commits.
+    if (logChars > SHORT_CHARS && (isListed || hadChars <= SHORT_CHARS))
       this.#outlines.put(key, snapshot);
     this.#keep({
       task,
@@ -115,6 +118,7 @@ export class SqliteStorage implements StorageEngine {
       key,
       changedSeq,
       savedSeq: saves ? snapshot.seq : savedSeq,
+      logChars,
     });
   }
 
