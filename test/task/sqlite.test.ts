@@ -1,8 +1,9 @@
+import { EventEmitter } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Worker } from 'node:worker_threads';
+import { MessageChannel, type Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
 import { type Claim, createRunner, sqliteLog } from '../../src/task/index.ts';
 import { openLog } from '../../src/task/store/index.ts';
@@ -418,6 +419,19 @@ describe('sqlite log', () => {
 
   test('a file that cannot be opened is refused with the reason', async () => {
     await expect(sqliteLog({ file: folder })).rejects.toMatchObject({ code: 'server' });
+  });
+
+  test('the reason of a thread that cannot open the file is read, even if its exit is seen first', async () => {
+    const opening = threadStore(() => {
+      const { port1, port2 } = new MessageChannel();
+      const worker = Object.assign(new EventEmitter(), { ref() {}, unref() {} });
+      queueMicrotask(() => {
+        port2.postMessage({ failure: { code: 'unsupported', message: 'newer', retryable: false } });
+        worker.emit('exit', 0);
+      });
+      return { worker: worker as unknown as Worker, port: port1 };
+    });
+    await expect(opening).rejects.toMatchObject({ code: 'unsupported', message: 'newer' });
   });
 
   test('a restart finds tasks, folds what came after the last snapshot, and frees every claim', async () => {
