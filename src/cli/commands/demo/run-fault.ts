@@ -1,7 +1,7 @@
 import { RULES } from '../../../trace/index.ts';
 import { EXIT } from '../../command.ts';
 import { stripControlCharacters } from '../../terminal/entry-printer.ts';
-import type { TextOutput } from '../../terminal/terminal.ts';
+import type { Style, TextOutput } from '../../terminal/terminal.ts';
 import { type Fault, FaultReport, type Side } from './fault-types.ts';
 
 /** The faults by their name on the command line, loaded on demand. */
@@ -76,7 +76,7 @@ function column(
   width: number,
 ): Cell[] {
   const colour = kept ? 'green' : 'red';
-  const cells = (text: string, style?: Parameters<TextOutput['style']>[0]): Cell[] =>
+  const cells = (text: string, style?: Style): Cell[] =>
     wrapText(stripControlCharacters(text), width).map((line) => ({
       text: style === undefined ? line : out.style(style, line),
       length: line.length,
