@@ -139,12 +139,8 @@ export class SqliteStorage implements StorageEngine {
     return this.#loadedQueue().queued(party);
   }
 
-  claimable(
-    agents: readonly string[],
-    now: number,
-    except?: readonly string[],
-  ): string | undefined {
-    return this.#loadedQueue().claimable(agents, now, except);
+  claimable(...request: Parameters<StorageEngine['claimable']>): string | undefined {
+    return this.#loadedQueue().claimable(...request);
   }
 
   setAside(task: string): void {
@@ -182,12 +178,8 @@ export class SqliteStorage implements StorageEngine {
     this.#bookmarks.put(mark);
   }
 
-  bookmarks(
-    task: string | undefined,
-    after: Pick<Bookmark, 'task' | 'name'> | undefined,
-    limit: number,
-  ): Bookmark[] {
-    return this.#bookmarks.page(task, after, limit);
+  bookmarks(...request: Parameters<StorageEngine['bookmarks']>): Bookmark[] {
+    return this.#bookmarks.page(...request);
   }
 
   ended(before: number, limit: number): string[] {
