@@ -3,6 +3,7 @@ import { needsRun } from '../../event/fold/advance.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
+import { filterCondition } from '../store/filter-condition.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import { PageBuilder } from '../store/page-builder.ts';
@@ -10,7 +11,6 @@ import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { BookmarkRows } from './bookmark-rows.ts';
-import { condition } from './filter-condition.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 import { EntryRows } from './entry-rows.ts';
 import { type HotTask, hotOptions } from './hot-tasks.ts';
@@ -152,7 +152,7 @@ export class SqliteStorage implements StorageEngine {
   }
 
   page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): StorePage {
-    const { where, values } = condition(filter);
+    const { where, values } = filterCondition(filter, () => '?');
     const place = after ? 'and (changed_at, key) < (?, ?)' : '';
     const found = this.#sql(
       `select id, changed_at, key from tasks where ${where} ${place}
@@ -169,7 +169,7 @@ export class SqliteStorage implements StorageEngine {
   }
 
   count(filter: TaskFilter): number {
-    const { where, values } = condition(filter);
+    const { where, values } = filterCondition(filter, () => '?');
     const row = this.#sql(`select count(*) as n from tasks where ${where}`).get(...values);
     return Number(row?.['n']);
   }
