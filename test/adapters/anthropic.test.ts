@@ -14,6 +14,7 @@ import { adapterContract, only, type Scene } from './adapter.contract.ts';
 import { peer } from '../peers.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { suite, verifies } from '../verifies.ts';
+import { answerEach } from './answer-each.ts';
 
 const sdk = await peer('anthropic');
 
@@ -88,5 +89,32 @@ suite('anthropic', sdk.reason, () => {
     );
     expect(only(events, 'input.required')).toMatchObject([{ request: { id: 'call_1/day' } }]);
     expect(JSON.stringify(only(events, 'tool.completed'))).toContain('booked for Monday');
+  });
+
+  test('after a resume, an answer counts for its own call only, also if the provider repeats its id', async () => {
+    const paid: unknown[] = [];
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [
+        tool('pay', 'Pays', { type: 'object' }, async ({ amount }: JsonObject, { ask }) => {
+          const { action } = await ask({
+            id: 'sure',
+            kind: 'approval',
+            message: `Pay ${String(amount)}?`,
+          });
+          if (action === 'accept') paid.push(amount);
+          return action;
+        }),
+      ],
+    });
+    await using model = await startModelServer([
+      { tools: [{ id: 'call_0', name: 'pay', input: { amount: 1 } }] },
+      { tools: [{ id: 'call_0', name: 'pay', input: { amount: 1000 } }] },
+      { text: 'Done.' },
+    ]);
+    const agent = anthropic(await client(model.url), { model: 'scripted', tools: registry });
+    const asked = await answerEach(agent, ['accept', 'decline']);
+    expect(asked).toEqual(['Pay 1?', 'Pay 1000?']);
+    expect(paid).toEqual([1]);
   });
 });
