@@ -1,4 +1,4 @@
-import type { MessagePort, Worker } from 'node:worker_threads';
+import { type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DuolaneError, errorMessage, type Failure } from '../../errors.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { notifyAll } from '../process-warnings.ts';
@@ -98,10 +98,11 @@ class ThreadStore {
     this.#worker = worker;
     this.#port = port;
     let reason: unknown;
-    port.on('message', (message: ThreadMessage) => {
+    const onMessage = (message: ThreadMessage): void => {
       if (typeof message === 'object' && 'failure' in message) reason = revive(message.failure);
       else this.#receive(message);
-    });
+    };
+    port.on('message', onMessage);
     worker.on('error', (error) => (reason ??= error));
     // A reply could not be deserialized, so its caller would wait forever. Treat it as a crash.
     port.on('messageerror', (error) => {
@@ -110,6 +111,9 @@ class ThreadStore {
     });
     this.#gone = new Promise((resolve) =>
       worker.once('exit', () => {
+        // The exit may overtake the last messages: a reply, or why the file cannot be opened.
+        for (let last = receiveMessageOnPort(port); last; last = receiveMessageOnPort(port))
+          onMessage(last.message as ThreadMessage);
         this.#exited(reason);
         resolve();
       }),
