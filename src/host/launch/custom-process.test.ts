@@ -69,12 +69,12 @@ function stubborn(): { readonly kills: unknown[]; readonly child: SpawnedProcess
 test('a process that never exits is given up after SIGKILL', async () => {
   const { kills, child } = stubborn();
   const transport = customProcessTransport(() => child, launch, { graceMs: 1, killMs: 1 });
-  const disposed = expect(transport[Symbol.asyncDispose]()).rejects.toMatchObject({
+  const disposed = transport[Symbol.asyncDispose]().then(undefined, (error: unknown) => error);
+  await vi.runAllTimersAsync();
+  expect(await disposed).toMatchObject({
     code: 'timeout',
     message: expect.stringContaining('5000 ms'),
   });
-  await vi.runAllTimersAsync();
-  await disposed;
   expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
   for await (const _ of transport.output) expect.unreachable('expected no output');
 });
