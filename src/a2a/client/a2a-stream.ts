@@ -169,15 +169,21 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
     // event: a stream may be silent for long before its connection is lost. `performance.now()`
     // does not jump when the system clock is set.
     let since: number | undefined;
+    // The caller has an event and has not asked for the next one, or never will.
+    let isAway = false;
     for (let tries = 0; ; tries++) {
       let failure: unknown;
       try {
         for await (const event of this.#connect(tries, signal)) {
           if (!this.#stale) [since, tries] = [undefined, 0];
+          isAway = true;
           yield event;
           if (this.#fold.settled) return;
+          isAway = false;
         }
       } catch (error) {
+        // The connection could not be closed: it was lost meanwhile, and is no longer needed.
+        if (isAway) return;
         signal.throwIfAborted();
         if (this.#refusedToStream(error)) continue;
         failure = error;
