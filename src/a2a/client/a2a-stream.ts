@@ -237,7 +237,15 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
       return;
     }
     // No event came: nothing was missed, or the server sends no events for a final task.
-    if (!received && this.#transport.retryMs === undefined) yield* this.#readTask(signal);
+    if (!received && !this.#isPaused) yield* this.#readTask(signal);
+  }
+
+  /**
+   * Whether the server wants the client to come back later. Only servers that resume by event id
+   * mean that by `retry:`; others send it with every stream.
+   */
+  get #isPaused(): boolean {
+    return this.#exact && this.#transport.retryMs !== undefined;
   }
 
   async *#readTask(signal: AbortSignal): AsyncGenerator<A2AStreamEvent, void, undefined> {
@@ -294,7 +302,7 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
         yield event;
       }
       const missedNothing = first && after !== undefined;
-      if (!this.#fold.settled && !missedNothing && this.#transport.retryMs === undefined)
+      if (!this.#fold.settled && !missedNothing && !this.#isPaused)
         this.#fold.note('closed-without-final', 'the stream closed before the task had ended');
     } catch (error) {
       // The client aborted it: the server kept a stream open after an event with `final`.
