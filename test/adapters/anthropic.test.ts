@@ -117,4 +117,25 @@ suite('anthropic', sdk.reason, () => {
     expect(asked).toEqual(['Pay 1?', 'Pay 1000?']);
     expect(paid).toEqual([1]);
   });
+
+  test('each of two equal calls with one id needs its own approval', async () => {
+    let paid = 0;
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [tool('pay', 'Pays', { type: 'object' }, async () => `paid ${++paid}`)],
+    });
+    const call = { id: 'call_0', name: 'pay', input: { amount: 1 } };
+    await using model = await startModelServer([{ tools: [call, call] }, { text: 'Done.' }]);
+    const agent = anthropic(await client(model.url), {
+      model: 'scripted',
+      tools: registry,
+      needsApproval: () => true,
+    });
+    const options = { suspendAfterMs: 600_000 };
+    expect(await answerEach(agent, ['accept', 'decline'], options)).toHaveLength(2);
+    expect(paid).toBe(1);
+    const ids = /"tool_use_id":"([^"]+)"/g;
+    const results = JSON.stringify(model.calls[1]?.body['messages']).matchAll(ids);
+    expect(Array.from(results, ([, id]) => id)).toEqual(['call_0', 'call_0_2']);
+  });
 });
