@@ -138,4 +138,29 @@ suite('anthropic', sdk.reason, () => {
     const results = JSON.stringify(model.calls[1]?.body['messages']).matchAll(ids);
     expect(Array.from(results, ([, id]) => id)).toEqual(['call_0', 'call_0_2']);
   });
+
+  test('after a suspension the model gets its text so far, before the open call', async () => {
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [tool('book', 'Books', { type: 'object' }, async () => 'booked')],
+    });
+    await using model = await startModelServer([
+      { text: 'I book it.', tools: [{ id: 'call_1', name: 'book' }] },
+      { text: 'Done.' },
+    ]);
+    const agent = anthropic(await client(model.url), {
+      model: 'scripted',
+      tools: registry,
+      needsApproval: () => true,
+    });
+    await answerEach(agent, ['accept']);
+    const messages = model.calls[1]?.body['messages'] as readonly JsonObject[];
+    expect(messages.at(-2)).toMatchObject({
+      role: 'assistant',
+      content: [
+        { type: 'text', text: 'I book it.' },
+        { type: 'tool_use', id: 'call_1' },
+      ],
+    });
+  });
 });

@@ -60,7 +60,11 @@ export function anthropic(client: AnthropicClient, options: AnthropicOptions): A
     let messages = await opening(turn, ctx);
     const openCalls = ctx.task.calls.filter(({ partial }) => !partial);
     if (openCalls.length > 0) {
-      const content = openCalls.map(({ callId, name, args }) => toolUse(callId, name, args));
+      const { text } = ctx.task;
+      const content = [
+        ...(text === '' ? [] : [{ type: 'text', text }]),
+        ...openCalls.map(({ callId, name, args }) => toolUse(callId, name, args)),
+      ];
       const results = yield* callAll(openCalls, options, ctx, ctx.task.answers);
       messages = [...messages, { role: 'assistant', content }, { role: 'user', content: results }];
     }
