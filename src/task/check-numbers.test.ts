@@ -34,7 +34,7 @@ test.each([
   );
 });
 
-test('a count may be Infinity: there is no limit', async () => {
+test('a count may be Infinity', async () => {
   await using log = memoryLog({ maxQueuedPerOwner: Infinity });
   await using runner = createRunner({ log, agents: { echo }, maxTotalChars: Infinity });
   const turn = { agent: 'echo', task: 't', context: 'c', messageId: 'm', parts: [] };

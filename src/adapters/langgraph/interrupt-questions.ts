@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Answer, InputRequest } from '../../ask.ts';
 import type { AgentContext, Turn } from '../../event/types.ts';
 import { asObject, asString, isObject } from '../../json.ts';
@@ -20,10 +21,8 @@ export class InterruptQuestions {
     this.#turn = turn;
     this.#ctx = ctx;
     for (const { id } of ctx.task.answers) {
-      const [, interrupt, count] = /([^/]+?)(?:~(\d+))?(?:#\d+)?$/.exec(id) ?? [];
-      if (interrupt === undefined) continue;
-      const known = this.#asked.get(interrupt) ?? 0;
-      this.#asked.set(interrupt, Math.max(known, Number(count ?? 1)));
+      const { interrupt, count } = interruptIn(id);
+      this.#asked.set(interrupt, Math.max(this.#asked.get(interrupt) ?? 0, count));
     }
   }
 
@@ -61,11 +60,15 @@ export class InterruptQuestions {
   /** The answer to the last question of the interrupt, if that question is the one that waits. */
   #known(interrupt: Interrupt): Answer | undefined {
     const { answers, answered = [] } = this.#ctx.task;
-    const end = suffix(interrupt.id, this.#asked.get(interrupt.id) ?? 1);
-    const answer = answers.findLast(({ id }) => id.replace(/#\d+$/, '').endsWith(`/${end}`));
+    const last = this.#asked.get(interrupt.id);
+    const answer = answers.findLast(({ id }) => {
+      const { interrupt: given, count } = interruptIn(id);
+      return given === interrupt.id && count === last;
+    });
     const asked = answered.find(({ id }) => id === answer?.id);
-    const { message, data } = this.#question(interrupt, 1);
-    const isSame = !asked || contentOf(asked) === contentOf({ message, data });
+    const waiting = this.#question(interrupt, 1);
+    // A checkpointer may return the members of a value in another order.
+    const isSame = !asked || isDeepStrictEqual(contentOf(asked), contentOf(waiting));
     return isSame ? answer : undefined;
   }
 
@@ -84,10 +87,13 @@ export class InterruptQuestions {
 const suffix = (interrupt: string, count: number): string =>
   count === 1 ? interrupt : `${interrupt}~${count}`;
 
-const contentOf = ({
-  message,
-  data,
-}: {
-  readonly message?: unknown;
-  readonly data?: unknown;
-}): string => JSON.stringify([message, data]);
+/** The interrupt in the id of its question, and the number of that question. */
+function interruptIn(question: string): { readonly interrupt: string; readonly count: number } {
+  const [last = ''] = question.slice(question.lastIndexOf('/') + 1).split('#', 1);
+  const [interrupt = '', count = '1'] = last.split('~');
+  return { interrupt, count: Number(count) };
+}
+
+/** What the person saw, as JSON stores it. */
+const contentOf = ({ message, data }: InputRequest): unknown =>
+  JSON.parse(JSON.stringify([message ?? '', data ?? null]));
