@@ -13,6 +13,7 @@ import { DuolaneError } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { ReceivedBytes } from '../http/received-bytes.ts';
 import { UnsentBytes } from '../http/unsent-bytes.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
 import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
@@ -40,6 +41,7 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
   readonly maxStreams?: number;
   /**
    * Maximum number of calls on all connections; the next one is `rate_limited`. 20,000 by default.
+   * If `authorize` returns a string, callers with the same one have at most half of them.
    */
   readonly maxCalls?: number;
   /**
@@ -55,6 +57,12 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
    * with `overloaded`. A quarter of the heap limit by default, at least 64 MiB.
    */
   readonly maxUnsentBytes?: number;
+  /**
+   * Bytes of messages over 64 KiB that are still arriving, of all calls together. Beyond it, the
+   * call whose message takes longest fails with `overloaded`. An eighth of the heap limit by
+   * default, at least 64 MiB.
+   */
+  readonly maxReceivingBytes?: number;
   /**
    * How long a client may take to send one message; then its call ends with `timeout`. 60 s by
    * default.
@@ -178,6 +186,7 @@ const POSITIVE = [
   'maxWatches',
   'stallMs',
   'maxUnsentBytes',
+  'maxReceivingBytes',
   'messageMs',
   'idleMs',
 ] as const;
@@ -198,6 +207,8 @@ class ServerConnections {
   readonly #maxMessageBytes: number;
   readonly #limits: CallLimits;
   readonly #maxCalls: number;
+  /** The running calls of each principal. */
+  readonly #principals = new Map<string, number>();
   readonly #sweeper: NodeJS.Timeout;
   #refusedAt = -Infinity;
 
@@ -209,6 +220,7 @@ class ServerConnections {
       stallMs: options.stallMs ?? STALL_MS,
       messageMs: options.messageMs ?? MESSAGE_MS,
       unsent: new UnsentBytes(options.maxUnsentBytes),
+      received: new ReceivedBytes(options.maxReceivingBytes),
     };
     this.#maxCalls = options.maxCalls ?? MAX_CALLS;
     const idleMs = options.idleMs ?? IDLE_MS;
@@ -261,6 +273,7 @@ class ServerConnections {
       stalled: (error) => this.#options.onError?.(error),
       ended: () => {
         this.calls.delete(call);
+        this.#release(call);
         if (!client) return;
         client.calls -= 1;
         client.idleSince = performance.now();
@@ -298,9 +311,33 @@ class ServerConnections {
     const { authorize } = this.#options;
     if (authorize) {
       const principal = authorize(call);
-      call.principal = principal instanceof Promise ? await principal : principal;
+      this.#admit(call, principal instanceof Promise ? await principal : principal);
     }
     await route.serve(call, this.#maxMessageBytes);
+  }
+
+  /** Counts the calls of a principal: one caller must not take those of all others. */
+  #admit(call: ServerCall, principal: unknown): void {
+    // The call may have ended during the check of its credentials, and is never released then.
+    if (call.aborted) throw call.reason;
+    if (typeof principal === 'string') {
+      const count = this.#principals.get(principal) ?? 0;
+      const most = Math.ceil(this.#maxCalls / 2);
+      if (count >= most)
+        throw new DuolaneError(
+          'rate_limited',
+          `calls of one caller exceed half of maxCalls (${most}); retry later`,
+        );
+      this.#principals.set(principal, count + 1);
+    }
+    call.principal = principal;
+  }
+
+  #release({ principal }: ServerCall): void {
+    if (typeof principal !== 'string') return;
+    const rest = (this.#principals.get(principal) ?? 1) - 1;
+    if (rest > 0) this.#principals.set(principal, rest);
+    else this.#principals.delete(principal);
   }
 
   async close(closeMs: number): Promise<void> {
