@@ -475,6 +475,7 @@ describe('requests that follow each other on a connection', () => {
     client.on('error', () => {});
     client.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(102));
     await once(client, 'close');
+    expect(client.destroyed).toBe(true);
   });
 });
 
