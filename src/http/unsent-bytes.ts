@@ -5,8 +5,8 @@ export const UNREAD_MS = 1000;
 
 /** A long response that is being sent. */
 export interface Sending {
-  /** Reports that the client has received `bytes` more. */
-  sent(bytes: number): void;
+  /** Reports that the client has read something. */
+  progress(): void;
   /** Reports that the response is over, however it ended. */
   end(): void;
 }
@@ -19,7 +19,11 @@ export class UnsentBytes {
   readonly #max: number;
   readonly #now: () => number;
   /** The response that was read longest ago comes first. */
-  readonly #sendings = new Set<{ remaining: number; readAt: number; readonly cut: () => void }>();
+  readonly #sendings = new Set<{
+    readonly bytes: number;
+    readAt: number;
+    readonly cut: () => void;
+  }>();
   #bytes = 0;
 
   constructor(max: number = defaultMax(), now: () => number = () => performance.now()) {
@@ -38,16 +42,15 @@ export class UnsentBytes {
       sending.cut();
     }
     if (!this.#fits(bytes)) return undefined;
-    const sending = { remaining: bytes, readAt: this.#now(), cut };
+    const sending = { bytes, readAt: this.#now(), cut };
     this.#sendings.add(sending);
     this.#bytes += bytes;
     return {
-      sent: (count) => {
+      // It keeps all of its bytes: the response is in memory as a whole until its last byte is sent.
+      progress: () => {
         if (!this.#sendings.delete(sending)) return;
         this.#sendings.add(sending);
-        sending.remaining -= count;
         sending.readAt = this.#now();
-        this.#bytes -= count;
       },
       end: () => this.#end(sending),
     };
@@ -58,12 +61,8 @@ export class UnsentBytes {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#max;
   }
 
-  #end(sending: {
-    readonly remaining: number;
-    readonly readAt: number;
-    readonly cut: () => void;
-  }): void {
-    if (this.#sendings.delete(sending as never)) this.#bytes -= sending.remaining;
+  #end(sending: { readonly bytes: number; readAt: number; readonly cut: () => void }): void {
+    if (this.#sendings.delete(sending)) this.#bytes -= sending.bytes;
   }
 }
 

@@ -117,9 +117,7 @@ export async function writeLong(
   }
   try {
     outgoing.writeHead(status, { ...fields, 'content-length': bytes.length });
-    const isSent = await writePieces(bytes, outgoing, disconnect, options, (count) =>
-      sending.sent(count),
-    );
+    const isSent = await writePieces(bytes, outgoing, disconnect, options, sending);
     if (isSent) outgoing.end();
   } finally {
     sending.end();
@@ -135,7 +133,7 @@ function writeLongChunk(
 ): Promise<boolean> {
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
   return whileCounted(bytes.length, outgoing, options, (sending) =>
-    writePieces(bytes, outgoing, disconnect, options, (count) => sending.sent(count)),
+    writePieces(bytes, outgoing, disconnect, options, sending),
   );
 }
 
@@ -184,13 +182,13 @@ async function writePieces(
   outgoing: ServerResponse,
   disconnect: Cancellation,
   options: WriteOptions,
-  onSent: (bytes: number) => void,
+  sending: Sending,
 ): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     if (disconnect.aborted) return false;
     const piece = bytes.subarray(at, at + PIECE_BYTES);
     if (!outgoing.write(piece) && !(await hasRoom(outgoing, disconnect, options))) return false;
-    onSent(piece.length);
+    sending.progress();
   }
   return true;
 }

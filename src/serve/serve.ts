@@ -244,8 +244,7 @@ async function open(
     tools &&
     closing.use(
       mcpHandler(tools, {
-        // The guard has checked Host and Origin, as for all routes: it knows `origins` and
-        // `publicUrl`, which the check of the handler would refuse.
+        // The guard checks Host and Origin for all routes, with `origins` and `publicUrl`.
         hosts: ['*'],
         origins: ['*'],
         maxBodyBytes: limits.maxBodyBytes,

@@ -30,7 +30,12 @@ export type Start =
   | { readonly after: string };
 
 /** Resolves with the task of a stream and where to begin, after the stream's first read. */
-export type BeginStream = () => Promise<{ readonly task: string; readonly start: Start }>;
+export type BeginStream = () => Promise<{
+  readonly task: string;
+  readonly start: Start;
+  /** Called after the complete task was sent, which is no longer in memory from then on. */
+  readonly sentTask?: () => void;
+}>;
 
 /** How tasks are shown in a stream. */
 export interface TaskViewOptions {
@@ -56,7 +61,7 @@ export const followTaskStream = (
   begin: BeginStream,
   options: Abortable,
   view: TaskViewOptions = {},
-): AsyncIterable<readonly TaskStreamEvent[]> =>
+): AsyncIterable<TaskStreamEvent[]> =>
   followTask(log, new StreamFollower(log, begin, options, view), options);
 
 class StreamFollower implements TaskFollower<TaskStreamEvent> {
@@ -73,6 +78,7 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   /** The entry at which the client gets the task; no event of an earlier entry is sent. */
   #from = 0;
   #watch = false;
+  #sentTask: (() => void) | undefined;
 
   constructor(
     log: TaskLog,
@@ -94,8 +100,9 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   }
 
   async begin(events: TaskStreamEvent[]): Promise<void> {
-    const { task, start } = await this.#begin();
+    const { task, start, sentTask } = await this.#begin();
     this.task = task;
+    this.#sentTask = sentTask;
     if ('after' in start) {
       this.#after = start.after;
       this.#encode = resume(this.#encoder.encode, start.after);
@@ -175,6 +182,9 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   #task(): A2AStreamEvent {
     const task = this.#encoder.task({ historyLength: this.#historyLength });
     this.#encoder.forget();
+    // The batch with the task is encoded and written in this turn of the event loop, and the
+    // listener counts what the client has not read.
+    if (this.#sentTask) setImmediate(this.#sentTask);
     return { task };
   }
 }
