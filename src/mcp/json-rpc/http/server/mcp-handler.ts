@@ -60,6 +60,12 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   return new Handler(source, options);
 }
 
+/**
+ * The bytes of responses that all sessions of one owner keep together. One caller may have all
+ * sessions of a handler.
+ */
+const MAX_OWNER_KEPT_BYTES = 32 * 2 ** 20;
+
 /** The response of a disposed handler to new clients. */
 export const CLOSING = 'the server is closing; try again later';
 
@@ -156,7 +162,9 @@ class Handler implements McpHandler {
       return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
     // Check again after the wait: a session that starts after `dispose` would never be closed.
     if (this.#disposed) return refuseRequest(503, CLOSING, RPC.internalError);
-    const session = new HttpSession(this.#source, this.#options, owner);
+    const session = new HttpSession(this.#source, this.#options, owner, () =>
+      this.#limitKept(owner),
+    );
     this.#sessions.set(session.id, session);
     const response = await session.post(message, signal);
     if (session.version === '') {
@@ -205,6 +213,18 @@ class Handler implements McpHandler {
     const closing = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
     if (closing) await this.#close(closing.id);
     return closing !== undefined;
+  }
+
+  /** Drops what the sessions of an owner keep, those that were used longest ago first. */
+  #limitKept(owner: string | undefined): void {
+    const own = [...this.#sessions.values()].filter((session) => session.owner === owner);
+    let bytes = own.reduce((sum, { keptBytes }) => sum + keptBytes, 0);
+    if (bytes <= MAX_OWNER_KEPT_BYTES) return;
+    for (const session of own.toSorted((a, b) => a.usedAt - b.usedAt)) {
+      if (bytes <= MAX_OWNER_KEPT_BYTES) return;
+      bytes -= session.keptBytes;
+      session.dropKept();
+    }
   }
 
   #sweep(idleMs: number): void {
