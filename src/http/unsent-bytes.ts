@@ -46,7 +46,7 @@ export class UnsentBytes {
     this.#sendings.add(sending);
     this.#bytes += bytes;
     return {
-      // It keeps all of its bytes: the response is in memory as a whole until its last byte is sent.
+      // It keeps all of its bytes: a response is in memory as a whole until its last byte is sent.
       progress: () => {
         if (!this.#sendings.delete(sending)) return;
         this.#sendings.add(sending);

@@ -73,8 +73,8 @@ export async function pipe(
     if (disconnect.aborted) return false;
     if (chunk.length > PIECE_BYTES) return writeLongChunk(chunk, outgoing, disconnect, options);
     if (outgoing.write(chunk)) return true;
-    // Each client may keep one short text of a stream unread. Bytes come from a file or a body, with
-    // several chunks behind the one that was written, so they are counted.
+    // Each client may keep one short text of a stream unread. Bytes come from a file or a body,
+    // with several chunks behind the one that was written, so they are counted.
     if (typeof chunk === 'string') return hasRoom(outgoing, disconnect, options);
     return whileCounted(outgoing.writableLength, outgoing, options, () =>
       hasRoom(outgoing, disconnect, options),

@@ -107,8 +107,8 @@ class SseEventIterator implements AsyncIterableIterator<SseItem | readonly SseIt
     const items: SseItem[] = [];
     try {
       for (const event of batch) items.push(this.#encode(event));
-      // The generator behind the batch keeps it until the next read. The batch may have the complete
-      // task, and a client that does not read would keep that in memory beside its bytes.
+      // The generator behind the batch keeps it until the next read. The batch may have the
+      // complete task, and a client that does not read would keep that in memory beside its bytes.
       batch.length = 0;
     } catch (error) {
       if (items.length === 0) throw error;
