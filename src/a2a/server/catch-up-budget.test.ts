@@ -33,3 +33,17 @@ test('a stream that is closed leaves the queue, or frees what it has', async () 
   running.abort(undefined);
   await expect(next).resolves.toBeTypeOf('function');
 });
+
+test('a stream of a shorter task goes first', async () => {
+  const budget = new CatchUpBudget(1);
+  const free = await budget.take(CHARS, {});
+  const begun: string[] = [];
+  const long = budget.take(9 * CHARS, {}).then(() => begun.push('long'));
+  const short = budget.take(CHARS, {}).then((done) => {
+    begun.push('short');
+    done();
+  });
+  free();
+  await Promise.all([long, short]);
+  expect(begun).toEqual(['short', 'long']);
+});

@@ -12,7 +12,7 @@ const UNCOUNTED_CHARS = 32 * 1024;
  */
 export class CatchUpBudget {
   readonly #max: number;
-  /** The streams that wait, in order. */
+  /** The streams that wait. The one of the shortest task is next. */
   readonly #waiting = new Set<CatchUp>();
   #chars = 0;
 
@@ -47,14 +47,21 @@ export class CatchUpBudget {
   }
 
   #next(): void {
-    for (const catchUp of this.#waiting) {
+    for (let next = this.#shortest(); next; next = this.#shortest()) {
       // One task is always allowed, however long it is.
-      if (this.#chars > 0 && this.#chars + catchUp.chars > this.#max) return;
-      this.#waiting.delete(catchUp);
-      this.#chars += catchUp.chars;
-      catchUp.isTaken = true;
-      catchUp.go();
+      if (this.#chars > 0 && this.#chars + next.chars > this.#max) return;
+      this.#waiting.delete(next);
+      this.#chars += next.chars;
+      next.isTaken = true;
+      next.go();
     }
+  }
+
+  /** A caller with many streams of a long task must not delay the others for long. */
+  #shortest(): CatchUp | undefined {
+    let shortest: CatchUp | undefined;
+    for (const each of this.#waiting) if (!shortest || each.chars < shortest.chars) shortest = each;
+    return shortest;
   }
 }
 
