@@ -38,12 +38,13 @@ test('a stream of a shorter task goes first', async () => {
   const budget = new CatchUpBudget(1);
   const free = await budget.take(CHARS, {});
   const begun: string[] = [];
-  const long = budget.take(9 * CHARS, {}).then(() => begun.push('long'));
-  const short = budget.take(CHARS, {}).then((done) => {
-    begun.push('short');
+  const take = async (name: string, chars: number): Promise<void> => {
+    const done = await budget.take(chars, {});
+    begun.push(name);
     done();
-  });
+  };
+  const both = [take('long', 9 * CHARS), take('short', CHARS)];
   free();
-  await Promise.all([long, short]);
+  await Promise.all(both);
   expect(begun).toEqual(['short', 'long']);
 });
