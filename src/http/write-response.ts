@@ -76,9 +76,8 @@ export async function pipe(
     // Each client may keep one short text of a stream unread. Bytes come from a file or a body,
     // with several chunks behind the one that was written, so they are counted.
     if (typeof chunk === 'string') return hasRoom(outgoing, disconnect, options);
-    return whileCounted(outgoing.writableLength, outgoing, options, () =>
-      hasRoom(outgoing, disconnect, options),
-    );
+    const sending = beginOrCut(outgoing.writableLength, outgoing, options);
+    return sending ? untilSent(sending, hasRoom(outgoing, disconnect, options)) : false;
   };
   try {
     while (await writeNext());
@@ -125,45 +124,48 @@ export async function writeLong(
 }
 
 /** Writes a long chunk of a stream, whose headers are sent already. */
-function writeLongChunk(
+async function writeLongChunk(
   chunk: string | Uint8Array,
   outgoing: ServerResponse,
   disconnect: Cancellation,
   options: WriteOptions,
 ): Promise<boolean> {
+  const sending = beginOrCut(Buffer.byteLength(chunk), outgoing, options);
+  if (!sending) return false;
+  // Converted after the limit allows it. Returned, not awaited: this frame would keep a text in
+  // memory beside its bytes.
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
-  return whileCounted(bytes.length, outgoing, options, (sending) =>
-    writePieces(bytes, outgoing, disconnect, options, sending),
-  );
+  return untilSent(sending, writePieces(bytes, outgoing, disconnect, options, sending));
 }
 
-/**
- * Counts bytes as unsent while `write` runs. If `maxUnsentBytes` does not allow them, disconnects
- * the client and returns false: a stream cannot become a 503 any more. Its client reconnects with
- * its last event id.
- */
-async function whileCounted(
-  bytes: number,
-  outgoing: ServerResponse,
-  options: WriteOptions,
-  write: (sending: Sending) => Promise<boolean>,
-): Promise<boolean> {
-  const sending = options.unsent.begin(bytes, () => cutUnread(outgoing, options));
-  if (!sending) {
-    options.onError(
-      new DuolaneError(
-        'overloaded',
-        'disconnected a client of a stream: unsent responses exceed maxUnsentBytes',
-      ),
-    );
-    outgoing.destroy();
-    return false;
-  }
+async function untilSent(sending: Sending, written: Promise<boolean>): Promise<boolean> {
   try {
-    return await write(sending);
+    return await written;
   } finally {
     sending.end();
   }
+}
+
+/**
+ * Counts bytes as unsent. If `maxUnsentBytes` does not allow them, disconnects the client and
+ * returns `undefined`: a stream cannot become a 503 any more. Its client reconnects with its last
+ * event id.
+ */
+function beginOrCut(
+  bytes: number,
+  outgoing: ServerResponse,
+  options: WriteOptions,
+): Sending | undefined {
+  const sending = options.unsent.begin(bytes, () => cutUnread(outgoing, options));
+  if (sending) return sending;
+  options.onError(
+    new DuolaneError(
+      'overloaded',
+      'disconnected a client of a stream: unsent responses exceed maxUnsentBytes',
+    ),
+  );
+  outgoing.destroy();
+  return undefined;
 }
 
 function cutUnread(outgoing: ServerResponse, { onError }: WriteOptions): void {
