@@ -6,6 +6,9 @@ import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
 import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
 
+/** How many questions a server may ask at once: each may cost a person or a model its time. */
+const MAX_QUESTIONS = 100;
+
 /** The questions of a server, and the state to return with the answers. */
 export interface InputRequired {
   readonly inputRequests: JsonObject;
@@ -14,7 +17,7 @@ export interface InputRequired {
 
 /**
  * Returns the questions in a result, if it is `input_required`. Throws `malformed` for an unknown
- * result type.
+ * result type, and `too_large` for too many questions.
  */
 export function askedIn(result: JsonObject): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
@@ -23,6 +26,12 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
     throw new DuolaneError(
       'malformed',
       `the server sent a result of type ${JSON.stringify(resultType)}: expected "complete" or "input_required"`,
+    );
+  const count = Object.keys(inputRequests).length;
+  if (count > MAX_QUESTIONS)
+    throw new DuolaneError(
+      'too_large',
+      `the server exceeds the limit of ${MAX_QUESTIONS} questions at once: ${count} questions`,
     );
   return {
     inputRequests,
