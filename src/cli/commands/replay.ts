@@ -6,7 +6,8 @@ import { readTrace, type TraceItem } from '../../trace/index.ts';
 import { openBrowser } from '../terminal/open-browser.ts';
 import { EXIT, isReadable, numberFlag, type Command } from '../command.ts';
 import { framePrinter } from '../terminal/frame-printer.ts';
-import { stripControlCharacters, Printer } from '../terminal/entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
+import { Printer } from '../terminal/entry-printer.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
 /** Longer pauses are shortened to this, such as a night between two turns. */
