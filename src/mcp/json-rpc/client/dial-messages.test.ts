@@ -282,7 +282,7 @@ describe('messages of the server', () => {
     expect(sent.length).toBeLessThan(1_000);
   });
 
-  test('a server cannot ask thousands of questions at once', async () => {
+  test('a server cannot ask thousands of questions in one response', async () => {
     const [near, far] = messagePair();
     const request = { method: 'sampling/createMessage', params: {} };
     script(far, {
@@ -297,7 +297,7 @@ describe('messages of the server', () => {
     let asked = 0;
     await using source = await dialMessages(near, { onRequest: async () => ({ asked: ++asked }) });
     const call = toArray(source.callTool({ id: '1', name: 'x', args: {} }));
-    await expect(call).rejects.toThrow('limit of 100 questions at once');
+    await expect(call).rejects.toThrow('limit of 100 questions in one response');
     expect(asked).toBe(0);
   });
 

@@ -6,7 +6,7 @@ import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
 import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
 
-/** How many questions a server may ask at once: each may cost a person or a model its time. */
+/** How many questions a server may ask in one response: each takes time of a person or a model. */
 const MAX_QUESTIONS = 100;
 
 /** The questions of a server, and the state to return with the answers. */
@@ -31,7 +31,7 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
   if (count > MAX_QUESTIONS)
     throw new DuolaneError(
       'too_large',
-      `the server exceeds the limit of ${MAX_QUESTIONS} questions at once: ${count} questions`,
+      `the server exceeds the limit of ${MAX_QUESTIONS} questions in one response: ${count} questions`,
     );
   return {
     inputRequests,

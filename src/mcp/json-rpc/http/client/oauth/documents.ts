@@ -118,9 +118,10 @@ export class Documents {
     );
   }
 
-  /** A program's `fetch` may reach names that this machine cannot resolve, so none is no error. */
   #addresses(url: URL): Promise<readonly Address[]> {
-    return this.#fetch ? this.#resolve(url).catch(() => []) : this.#resolve(url);
+    if (!this.#fetch) return this.#resolve(url);
+    // The program's `fetch` may reach names that this machine cannot resolve.
+    return this.#resolve(url).catch(() => []);
   }
 
   /**
@@ -133,6 +134,7 @@ export class Documents {
     const host = server.hostname.replace(/^\[|\]$/g, '');
     if (isLocal(server)) return true;
     if (isIP(host) !== 0) return isPrivateAddress(host);
+    // A name that cannot be resolved has no private address.
     const found = await this.#addresses(server).catch(() => []);
     if (found.length === 0 || !found.every(({ address }) => isPrivateAddress(address)))
       return false;
