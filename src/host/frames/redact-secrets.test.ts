@@ -43,7 +43,7 @@ test('a secret of many lines is redacted in JSON of any depth, and line by line'
   expect(redactor.json({ lines: key.split('\n') })).not.toMatch(/canary|yranac/);
 });
 
-test('a value of any length is redacted, and is no error', () => {
+test('a value of any length is redacted', () => {
   const token = Array.from({ length: 20_000 }, (_, n) => `part${n}`).join('-');
   const redactor = new Redactor({});
   expect(redactor.json({ structuredContent: { token } })).not.toContain('part1');
