@@ -1,6 +1,6 @@
 import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import type { Entry } from '../../event/types.ts';
-import type { TextOutput } from './terminal.ts';
+import type { Style, TextOutput } from './terminal.ts';
 
 /** An event to print: an entry of a log, or the same form of an event of another server. */
 export type PrintableEvent = Entry extends infer Each
@@ -8,6 +8,12 @@ export type PrintableEvent = Entry extends infer Each
     ? Omit<Each, 'seq'>
     : never
   : never;
+
+/** Prints a line of foreign text, without the characters that control a terminal. */
+export function printForeign(out: TextOutput, text: string, style?: Style): void {
+  const clean = stripControlCharacters(text);
+  out.line(style === undefined ? clean : out.style(style, clean));
+}
 
 /** Prints a run for a person: calls as they happen, text as it is streamed, artifacts as lists. */
 export class Printer {

@@ -6,7 +6,7 @@ import { isDelta, openingState } from '../fold/entry-rules.ts';
 import {
   isOutcome,
   isInputRequest,
-  toPublicFailure,
+  toEventFailure,
   parseEvent,
   normalizeRequest,
 } from './parse-event.ts';
@@ -374,7 +374,7 @@ export class RunStateMachine {
 
   #publicFailure(value: unknown): Failure {
     const { agent, task } = this.#options.turn;
-    return toPublicFailure(value, (message, stack) =>
+    return toEventFailure(value, (message, stack) =>
       this.#options.logger.error(`agent ${agent} failed: ${message}`, {
         task,
         ...(stack !== undefined && { stack }),

@@ -1,8 +1,7 @@
-import type { JsonObject } from '../../../json.ts';
 import type { ToolResult } from '../../../mcp/types.ts';
 import { safePrefix } from '../../../event/text/surrogates.ts';
-import type { Block } from '../../models/types.ts';
-import { asObject, asString } from '../../../json.ts';
+import { type Block, contentText } from '../../models/types.ts';
+import { asObject, asString, type JsonObject } from '../../../json.ts';
 import type { ToolOutcome } from '../types.ts';
 
 /** The limits of one result. The server writes it, and the user pays for what the model reads. */
@@ -20,9 +19,7 @@ export function toOutcome(server: string, result: ToolResult): ToolOutcome {
     .slice(0, MAX_BLOCKS + 1)
     .map((part) => toBlock(server, asObject(part)));
   if (result.isError) {
-    const text =
-      blocks.map((block) => asString(block['text'])).join('\n') ||
-      'The tool failed without an error message.';
+    const text = contentText(blocks) || 'The tool failed without an error message.';
     const [shown] = limited([{ type: 'text', text }]).map((block) => asString(block['text']));
     return { content: shown ?? '', isError: true, raw: `Error: ${shown}` };
   }

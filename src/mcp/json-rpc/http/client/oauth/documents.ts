@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
-import { DuolaneError } from '../../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../../json.ts';
+import { DuolaneError, unauthorized } from '../../../../../errors.ts';
+import { isObject, type JsonObject, tryParse } from '../../../../../json.ts';
 import {
   type Fetch,
   fetchFrom,
@@ -72,8 +72,8 @@ export class Documents {
     try {
       const response = await this.#follow(url, { ...init, signal });
       const { ok, status } = response;
-      const body = parse(await readText(response, MAX_BYTES));
-      return { ok, status, ...(body && { body }) };
+      const body = tryParse(await readText(response, MAX_BYTES));
+      return { ok, status, ...(isObject(body) && { body }) };
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof DuolaneError) throw error;
@@ -93,8 +93,7 @@ export class Documents {
       if (init.method === 'POST' || !URL.canParse(location, url.href)) break;
       url = new URL(location, url);
     }
-    throw new DuolaneError(
-      'unauthorized',
+    throw unauthorized(
       `cannot log in: ${first.origin} redirects a POST, more than ${MAX_REDIRECTS} times or to an invalid address`,
     );
   }
@@ -112,8 +111,7 @@ export class Documents {
     if (url.origin === this.#server.origin || !hasPrivate(found)) return found;
     this.#allowsPrivate ??= this.#isServerPrivate();
     if (await this.#allowsPrivate) return found;
-    throw new DuolaneError(
-      'unauthorized',
+    throw unauthorized(
       `cannot log in at ${url.origin}: it is a private address, named by the public server ${this.#server.origin}`,
     );
   }
@@ -176,23 +174,10 @@ const isLocal = ({ hostname }: URL): boolean =>
 /** Checks that tokens and codes are sent over TLS, or stay on this machine. */
 export function safe(url: URL): URL {
   if (url.protocol === 'https:' || (url.protocol === 'http:' && isLocal(url))) return url;
-  throw new DuolaneError(
-    'unauthorized',
-    `cannot log in at ${url.origin}: expected an https address`,
-  );
+  throw unauthorized(`cannot log in at ${url.origin}: expected an https address`);
 }
 
 export const urlIn = (document: JsonObject, key: string): URL | undefined => {
   const value = document[key];
   return typeof value === 'string' && URL.canParse(value) ? safe(new URL(value)) : undefined;
 };
-
-function parse(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    // The caller treats a body that is not a JSON object as no document.
-    return undefined;
-  }
-}
