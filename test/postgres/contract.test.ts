@@ -24,7 +24,7 @@ suite('postgres contract', postgresMissing, () => {
   /** The same tables, empty: that costs less than making them. */
   const open = async (): Promise<Store> => {
     await pool.query(`set search_path to duolane;
-      truncate tasks, snapshots, entries, turns, bookmarks, replicas; reset search_path`);
+      truncate tasks, snapshots, entries, turns, bookmarks, task_values, replicas; reset search_path`);
     return postgresDatabase({ pool, pollMs: 500 });
   };
 

@@ -11,15 +11,16 @@ import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { BookmarkRows } from './bookmark-rows.ts';
+import { ValueRows } from './value-rows.ts';
 import { condition } from './filter-condition.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 import { EntryRows } from './entry-rows.ts';
 import { type HotTask, hotOptions } from './hot-tasks.ts';
 import { SqliteOutlines } from './outline-rows.ts';
 import { TurnRows } from './turn-rows.ts';
-import type { StorePage, PageRequest, EntryRow } from '../store/store.ts';
+import type { StorePage, PageRequest, EntryRow, StoredValueChange } from '../store/store.ts';
 import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
 
 const HOT_TASKS = 2000;
 /**
@@ -44,6 +45,7 @@ export class SqliteStorage implements StorageEngine {
   readonly #outlines: SqliteOutlines;
   readonly #turns: TurnRows;
   readonly #bookmarks: BookmarkRows;
+  readonly #values: ValueRows;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #hot = new LruCache<string, HotTask>(HOT_TASKS, hotOptions(1));
   readonly #ended = new LruCache<string, HotTask>(ENDED_TASKS, hotOptions(8));
@@ -55,6 +57,7 @@ export class SqliteStorage implements StorageEngine {
     this.#outlines = new SqliteOutlines(db);
     this.#turns = new TurnRows(db);
     this.#bookmarks = new BookmarkRows(db);
+    this.#values = new ValueRows(db);
   }
 
   /** Drops the caches: after a rollback, memory may be ahead of the file. */
@@ -184,6 +187,14 @@ export class SqliteStorage implements StorageEngine {
     limit: number,
   ): Bookmark[] {
     return this.#bookmarks.page(task, after, limit);
+  }
+
+  setValues(task: string, values: readonly StoredValueChange[]): void {
+    this.#values.set(task, values);
+  }
+
+  values(task: string, prefix: string, after: string, maxBytes: number): StoredValue[] {
+    return this.#values.read(task, prefix, after, maxBytes);
   }
 
   ended(before: number, limit: number): string[] {
