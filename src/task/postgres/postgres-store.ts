@@ -234,14 +234,14 @@ class PostgresStore implements Store {
     // One statement may change a row once, so of several changes of one key the last one counts.
     const last = new Map(values.map(({ key, value }) => [key, value]));
     const set = [...last].filter(([, value]) => value !== undefined);
-    const held = await this.#connections.read(this.#sql.setValues, [
+    const claims = await this.#connections.read(this.#sql.setValues, [
       task,
       epoch,
       set.map(([key]) => key),
       set.map(([, value]) => value),
       [...last].filter(([, value]) => value === undefined).map(([key]) => key),
     ]);
-    if (held.length === 0) throw lostClaim(task);
+    if (claims.length === 0) throw lostClaim(task);
   };
 
   remove: StoreCalls['remove'] = async (tasks) => {
