@@ -50,7 +50,12 @@ const STEPS: readonly string[] = [
   // point, as a list by prefix needs it.
   `create table task_values(
      task text not null, key text collate "C" not null, bytes integer not null,
-     value text not null, primary key(task, key));`,
+     value text not null, primary key(task, key));
+   create table session_entries(
+     seq bigint generated always as identity primary key, project text not null,
+     session text not null, subpath text not null, at timestamptz not null default now(),
+     entries text not null);
+   create index session_entries_key on session_entries(project, session, subpath, seq);`,
 ];
 
 /** Migrating long tables takes long, and so does waiting for statements that use them. */
