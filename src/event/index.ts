@@ -18,6 +18,7 @@ export type {
   Agent,
   AgentContext,
   AgentEvent,
+  AgentStorage,
   Artifact,
   Encoder,
   Entry,

@@ -41,8 +41,34 @@ export interface AgentContext {
   readonly task: Snapshot;
   /** The other tasks of the same context, owner and tenant, newest first: earlier conversation. */
   history(): AsyncIterable<Snapshot>;
+  /**
+   * What the agent keeps with its task, to continue it on any machine. Missing if the agent runs
+   * without a task log.
+   */
+  readonly storage?: AgentStorage;
   readonly logger: Logger;
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
+}
+
+/**
+ * Values that an agent keeps with its task in the task log. Adapters keep the sessions and the
+ * checkpoints of their frameworks here. The values are deleted with the task.
+ */
+export interface AgentStorage {
+  /**
+   * Stores values as JSON under their keys, in one commit, and resolves when they are durable. A
+   * value that is undefined is deleted. Throws `fenced` if another runner has claimed the task, and
+   * `invalid` for a key that is not 1 to 512 visible ASCII characters, or a value that is not JSON.
+   */
+  set(values: Readonly<Record<string, unknown>>): Promise<void>;
+  /**
+   * Yields the values whose key starts with `prefix`, in the order of their keys; of this task, or
+   * of one that `history` has yielded.
+   */
+  list(
+    prefix: string,
+    from?: Pick<Snapshot, 'task'>,
+  ): AsyncIterable<readonly [key: string, value: unknown]>;
 }
 
 /**

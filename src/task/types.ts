@@ -88,6 +88,21 @@ export interface TaskLog extends AsyncDisposable {
   bookmark(mark: Bookmark): Promise<void>;
   bookmarks(task?: string): AsyncIterable<Bookmark>;
   /**
+   * Stores values with the claimed task, in one commit, to continue its work on any replica; a
+   * value that is undefined is deleted. Throws `fenced` if the claim is lost, and `invalid` for a
+   * key or value that cannot be stored. They are deleted with the task.
+   */
+  setValues(
+    claim: Claim,
+    values: readonly (readonly [key: string, value: unknown])[],
+  ): Promise<void>;
+  /** Yields the stored values of a task whose key starts with `prefix`, in the order of keys. */
+  values(
+    task: string,
+    prefix: string,
+    options?: Abortable,
+  ): AsyncIterable<readonly [key: string, value: unknown]>;
+  /**
    * Deletes or compacts ended tasks; returns how many. May run at any time, also on several
    * replicas. It works in small steps; an abort ends it between two of them.
    */
@@ -219,6 +234,12 @@ export interface TaskQuery extends TaskFilter, ListOptions {
    * So a list costs only what it shows, however long its tasks are.
    */
   readonly outline?: boolean;
+}
+
+/** A value that an agent keeps with its task, as JSON. */
+export interface StoredValue {
+  readonly key: string;
+  readonly value: string;
 }
 
 /** The saved position and data of a named reader of a task. */

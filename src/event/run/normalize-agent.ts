@@ -52,11 +52,15 @@ const hostOf = (ctx: AgentContext): RunHost => ({
   logger: ctx.logger,
   history: () => ctx.history(),
   ask: (request, options) => ctx.ask(request, options),
+  ...(ctx.storage && { storage: ctx.storage }),
   ...(ctx.trace && { trace: ctx.trace }),
 });
 
 /** What a run needs from outside. The run makes the one context of the agent from it. */
-export interface RunHost extends Pick<AgentContext, 'task' | 'logger' | 'trace' | 'history'> {
+export interface RunHost extends Pick<
+  AgentContext,
+  'task' | 'logger' | 'trace' | 'history' | 'storage'
+> {
   /** Stops the run. */
   readonly stop: Abortable;
   /** Gets the answer to a question. Without it, `NormalizedRun.answer` brings the answers. */
@@ -324,16 +328,18 @@ class RunContext implements AgentContext {
   readonly task: AgentContext['task'];
   readonly history: AgentContext['history'];
   readonly logger: AgentContext['logger'];
+  declare readonly storage?: NonNullable<AgentContext['storage']>;
   declare readonly trace?: NonNullable<AgentContext['trace']>;
   readonly [STOP]: Cancellation;
 
   constructor(host: RunHost, stop: Cancellation, ask: Ask) {
-    const { task, logger, trace } = host;
+    const { task, logger, storage, trace } = host;
     this.ask = ask;
     this.task = task;
     this.history = () => host.history();
     this.logger = logger;
     this[STOP] = stop;
+    if (storage) this.storage = storage;
     if (trace) this.trace = trace;
     Object.defineProperty(this, 'signal', SIGNAL);
   }

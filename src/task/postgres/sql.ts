@@ -13,6 +13,8 @@ export type Sql = Readonly<
     | 'queued'
     | 'bookmark'
     | 'unbookmark'
+    | 'setValues'
+    | 'values'
     | 'ended'
     | 'uncompacted'
     | 'compact'
@@ -214,6 +216,25 @@ export function statements(schema: string): Sql {
     unbookmark: `
       with gone as (delete from ${schema}.bookmarks where task = $1 and name = $2)
       select id from ${schema}.tasks where id = $1`,
+    // The lock keeps another replica from claiming the task before these values are committed.
+    setValues: `
+      with held as (
+        select id from ${schema}.tasks
+        where id = $1 and epoch = $2::bigint and worker is not null for share
+      ), gone as (
+        delete from ${schema}.task_values v using held where v.task = held.id and v.key = any($5::text[])
+      ), changed as (
+        insert into ${schema}.task_values(task, key, bytes, value)
+        select held.id, u.key, octet_length(u.value), u.value
+        from held, unnest($3::text[], $4::text[]) as u(key, value)
+        on conflict (task, key) do update set bytes = excluded.bytes, value = excluded.value)
+      select id from held`,
+    values: `
+      select key, value from (
+        select key, value, bytes, sum(bytes) over (order by key) as total
+        from (select key, value, bytes from ${schema}.task_values
+          where task = $1 and key > $2 and key >= $3 and key < $4 order by key limit $6::bigint) as next
+      ) as page where total - bytes < $5::bigint order by key`,
     ended: `
       select id from ${schema}.tasks where ended_at < $1::bigint order by ended_at limit $2`,
     uncompacted: `
@@ -228,7 +249,8 @@ export function statements(schema: string): Sql {
         returning key, id
       ), entries as (delete from ${schema}.entries e using gone where e.task = gone.key
       ), snapshots as (delete from ${schema}.snapshots s using gone where s.task = gone.key
-      ), turns as (delete from ${schema}.turns u using gone where u.task = gone.id)
+      ), turns as (delete from ${schema}.turns u using gone where u.task = gone.id
+      ), stored as (delete from ${schema}.task_values v using gone where v.task = gone.id)
       delete from ${schema}.bookmarks b using gone where b.task = gone.id`,
     present: `
       with gone as (delete from ${schema}.replicas where beat_at < ${NOW} - 3600000)

@@ -10,6 +10,7 @@ import type {
   Agent,
   AgentContext,
   AgentEvent,
+  AgentStorage,
   Entry,
   Logger,
   Note,
@@ -27,6 +28,7 @@ export interface RunOptions {
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
+  readonly storage: (claim: Claim) => AgentStorage;
   readonly observer: RunObserver | undefined;
   readonly textBudget: TextBudget;
   /**
@@ -95,7 +97,7 @@ export class AgentRun {
     try {
       this.#deadline.start();
       this.#listener = this.#options.observer?.run(turn, this.#writer.snapshot);
-      await this.#write(turn);
+      await this.#write(turn, claim);
       // A run that is fenced before its first event ends without one, and without an error.
       if (lost) throw (lost as { readonly reason: unknown }).reason;
       return await this.#finish();
@@ -107,14 +109,14 @@ export class AgentRun {
     }
   }
 
-  async #write(turn: Turn): Promise<void> {
+  async #write(turn: Turn, claim: Claim): Promise<void> {
     const { graceMs, textBudget } = this.#options;
     const put = (events: readonly AgentEvent[]): Promise<void> =>
       textBudget.write(writtenBy(events), () => this.#writer.put(events));
     const combiner = new WriteCombiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
     const text = textBudget.start(this.#stop);
     try {
-      const run = runNormalized(this.#agent, turn, this.#host(turn), { graceMs });
+      const run = runNormalized(this.#agent, turn, this.#host(turn, claim), { graceMs });
       this.#normalized = run;
       for (const answer of this.#early.splice(0)) run.answer(answer);
       for await (const event of run) {
@@ -144,15 +146,16 @@ export class AgentRun {
     return 'ended';
   }
 
-  #host(turn: Turn): RunHost {
+  #host(turn: Turn, claim: Claim): RunHost {
     const task = this.#writer.snapshot;
-    const { logger, history } = this.#options;
+    const { logger, history, storage } = this.#options;
     const trace = this.#listener?.trace ?? traceOf(turn);
     return {
       task,
       logger,
       stop: this.#stop,
       history: () => history(task),
+      storage: storage(claim),
       onWaiting: this.#onWaiting,
       ...(trace && { trace }),
     };

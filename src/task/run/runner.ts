@@ -5,7 +5,7 @@ import { isFinal } from '../../event/index.ts';
 import { nextTurn } from '../../event/fold/advance.ts';
 import { recoverRun } from '../../event/fold/recover-run.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
-import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
+import type { Agent, AgentStorage, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { checkNumbers } from '../check-numbers.ts';
@@ -17,6 +17,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
+import { RunStorage } from './run-storage.ts';
 import { TaskWriter } from './task-writer.ts';
 
 /**
@@ -96,12 +97,14 @@ class LogRunner implements Runner {
     this.#owners = new OwnerRuns(maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
     const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
+    const storage = (claim: Claim): AgentStorage => new RunStorage(log, claim);
     const onWaiting = (change: 1 | -1): number => {
       this.#waiting += change;
       this.#room?.();
       return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : suspendAfterMs;
     };
-    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer, textBudget };
+    const context = { logger, history, storage };
+    this.#runOptions = { graceMs, timeoutMs, ...context, onWaiting, observer, textBudget };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 

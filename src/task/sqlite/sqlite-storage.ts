@@ -11,14 +11,15 @@ import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { BookmarkRows } from './bookmark-rows.ts';
+import { ValueRows } from './value-rows.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 import { EntryRows } from './entry-rows.ts';
 import { type HotTask, hotOptions } from './hot-tasks.ts';
 import { SqliteOutlines } from './outline-rows.ts';
 import { TurnRows } from './turn-rows.ts';
-import type { StorePage, PageRequest, EntryRow } from '../store/store.ts';
+import type { StorePage, PageRequest, EntryRow, StoredValueChange } from '../store/store.ts';
 import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
 
 const HOT_TASKS = 2000;
 /**
@@ -43,6 +44,7 @@ export class SqliteStorage implements StorageEngine {
   readonly #outlines: SqliteOutlines;
   readonly #turns: TurnRows;
   readonly #bookmarks: BookmarkRows;
+  readonly #values: ValueRows;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #hot = new LruCache<string, HotTask>(HOT_TASKS, hotOptions(1));
   readonly #ended = new LruCache<string, HotTask>(ENDED_TASKS, hotOptions(8));
@@ -54,6 +56,7 @@ export class SqliteStorage implements StorageEngine {
     this.#outlines = new SqliteOutlines(db);
     this.#turns = new TurnRows(db);
     this.#bookmarks = new BookmarkRows(db);
+    this.#values = new ValueRows(db);
   }
 
   /** Drops the caches: after a rollback, memory may be ahead of the file. */
@@ -180,6 +183,14 @@ export class SqliteStorage implements StorageEngine {
 
   bookmarks(...request: Parameters<StorageEngine['bookmarks']>): Bookmark[] {
     return this.#bookmarks.page(...request);
+  }
+
+  setValues(task: string, values: readonly StoredValueChange[]): void {
+    this.#values.set(task, values);
+  }
+
+  values(task: string, prefix: string, after: string, maxBytes: number): StoredValue[] {
+    return this.#values.read(task, prefix, after, maxBytes);
   }
 
   ended(before: number, limit: number): string[] {

@@ -1,6 +1,6 @@
 import type { Seq, Snapshot, Turn } from '../../event/types.ts';
-import type { StorePage, PageRequest, EntryRow } from './store.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { StorePage, PageRequest, EntryRow, StoredValueChange } from './store.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
 
 /** A task as the rules see it: its snapshot and its claim. It is never changed, only replaced. */
 export interface TaskHead {
@@ -89,6 +89,8 @@ export interface StorageEngine extends TaskStorage {
     after: Pick<Bookmark, 'task' | 'name'> | undefined,
     limit: number,
   ): Bookmark[];
+  setValues(task: string, values: readonly StoredValueChange[]): void;
+  values(task: string, prefix: string, after: string, maxBytes: number): StoredValue[];
   ended(before: number, limit: number): string[];
   uncompacted(before: number, limit: number): string[];
   /** Deletes these rows and marks the task as compacted. */

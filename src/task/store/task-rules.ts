@@ -239,6 +239,10 @@ const free = (head: TaskHead): TaskHead => ({ ...head, worker: undefined, leaseU
 
 type SubmittedEntry = Extract<Entry, { readonly type: 'turn.submitted' }>;
 
+/** The refusal of values of a runner that no longer has the claim. */
+export const lostClaim = (task: string): DuolaneError =>
+  new DuolaneError('fenced', `cannot store values of task "${task}": its claim is over or lost`);
+
 export const claimRow = ({ task, epoch, snapshot }: TaskHead): ClaimRow => ({
   task,
   epoch,
