@@ -7,6 +7,8 @@ import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { truncateEvent } from '../truncate-event.ts';
 import { inheritAgentFlags } from './agent-flags.ts';
 import { RunStateMachine } from './run-state-machine.ts';
+import { StepRunner } from './step-runner.ts';
+import type { DurableSteps, StepRecord } from '../step-types.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 
 export interface NormalizeOptions {
@@ -52,6 +54,8 @@ const hostOf = (ctx: AgentContext): RunHost => ({
   logger: ctx.logger,
   history: () => ctx.history(),
   ask: (request, options) => ctx.ask(request, options),
+  eventUrl: (id, options) => ctx.eventUrl(id, options),
+  durable: ctx,
   ...(ctx.trace && { trace: ctx.trace }),
 });
 
@@ -61,13 +65,23 @@ export interface RunHost extends Pick<AgentContext, 'task' | 'logger' | 'trace' 
   readonly stop: Abortable;
   /** Gets the answer to a question. Without it, `NormalizedRun.answer` brings the answers. */
   readonly ask?: Ask;
-  /** Called when the first `ask` of the agent begins to wait, and when none waits any more. */
+  /**
+   * Called when the agent begins to wait for an answer, a time or an event, and when it goes on. An
+   * agent that runs a durable step at the same time does not count as waiting.
+   */
   readonly onWaiting?: (isWaiting: boolean) => void;
+  /** The durable steps that earlier runs of the turn have stored. */
+  readonly steps?: ReadonlyMap<string, StepRecord>;
+  /** Resolves when every event that was read so far is durable. Without it, reading is enough. */
+  readonly written?: () => Promise<void>;
+  /** Durable steps of an outer run, which stores them. */
+  readonly durable?: DurableSteps;
+  readonly eventUrl?: AgentContext['eventUrl'];
 }
 
 /** One run of an agent, with valid events. */
 export interface NormalizedRun extends AsyncIterableIterator<AgentEvent, undefined> {
-  /** Passes a person's answer to the question that it is for, now or when the agent asks it. */
+  /** Passes an answer to its question, or an event to its wait, now or when the agent asks it. */
   answer(answer: Answer): void;
 }
 
@@ -105,8 +119,13 @@ class AgentDriver implements NormalizedRun {
   #out: AgentEvent[] = [];
   #wake = (): void => {};
   #deadline = Infinity;
-  /** How many calls of `ask` wait for an answer. */
+  /** How many calls of `ask`, `sleep` and `waitFor` wait, and how many steps work. */
   #asking = 0;
+  #working = 0;
+  #isWaiting = false;
+  readonly #steps: StepRunner;
+  /** For each record in `#out`, in order: gets the promise that it is durable. */
+  readonly #storing: ((written: Promise<void>) => void)[] = [];
   /** The agent has returned or thrown, so its iterator need not be returned. */
   #agentEnded = false;
   /** The reader broke out of its loop. */
@@ -121,7 +140,19 @@ class AgentDriver implements NormalizedRun {
     this.#graceMs = graceMs;
     const { task, logger } = host;
     const continues = agent.continues === true;
-    this.#machine = new RunStateMachine({ turn, task, continues, logger });
+    const isParkable = (): boolean => this.#steps.isWaiting;
+    this.#machine = new RunStateMachine({ turn, task, continues, logger, isParkable });
+    this.#steps = new StepRunner({
+      task: turn.task,
+      turn: turn.messageId,
+      stored: host.steps ?? new Map(),
+      waits: (task.current?.messageId === turn.messageId ? task.waits : undefined) ?? [],
+      stop: this.#stop,
+      store: (record) => this.#store(record),
+      failureOf: (error) => this.#machine.failureOf(error),
+      onWaiting: (change) => this.#waits(change, 0),
+      onWorking: (change) => this.#waits(0, change),
+    });
     this.#events = this.#run();
   }
 
@@ -141,7 +172,7 @@ class AgentDriver implements NormalizedRun {
   }
 
   answer(answer: Answer): void {
-    this.#machine.answer(answer);
+    if (!this.#steps.answer(answer)) this.#machine.answer(answer);
   }
 
   async *#run(): AsyncGenerator<AgentEvent, undefined> {
@@ -156,7 +187,12 @@ class AgentDriver implements NormalizedRun {
     });
     try {
       for (;;) {
-        for (const event of this.#takeOut()) yield event;
+        for (const event of this.#takeOut()) {
+          yield event;
+          // The reader has pulled again, so it has taken the event.
+          if (event.type === 'step.stored')
+            this.#storing.shift()?.(this.#host.written?.() ?? Promise.resolve());
+        }
         if (this.#returned || (this.#machine.ended && this.#out.length === 0)) return undefined;
         if (this.#out.length > 0) continue;
         await this.#untilEvents();
@@ -194,7 +230,7 @@ class AgentDriver implements NormalizedRun {
     let result: IteratorResult<unknown>;
     try {
       this.#source ??= iteratorOf(
-        this.#agent(this.#turn, new RunContext(this.#host, this.#stop, this.#ask)),
+        this.#agent(this.#turn, new RunContext(this.#host, this.#stop, this.#ask, this.#steps)),
       );
       result = await this.#source.next();
     } catch (error) {
@@ -238,6 +274,16 @@ class AgentDriver implements NormalizedRun {
     this.#wake();
   }
 
+  /** Emits a record of a durable step. Resolves when the reader has made it durable. */
+  #store(record: StepRecord): Promise<void> {
+    const events = this.#machine.store(record);
+    if (events.length === 0) return Promise.reject(this.#stop.reason ?? OVER);
+    return new Promise((resolve, reject) => {
+      this.#storing.push((written) => void written.then(resolve, reject));
+      this.#emit(events);
+    });
+  }
+
   readonly #ask: Ask = (asked, options = {}) => {
     const answer = this.#askOnce(asked, options);
     // Without a handler, a rejection would end the process if the agent does not await the answer.
@@ -255,7 +301,7 @@ class AgentDriver implements NormalizedRun {
     if (known) return { ...known, id: asked.id };
     this.#emit(events);
     const either = options.signal ? AbortSignal.any([signal, options.signal]) : signal;
-    this.#waits(1);
+    this.#waits(1, 0);
     try {
       const answer = await raceAbort(this.#answerOf(request, answered, either), either);
       return { ...answer, id: asked.id };
@@ -265,7 +311,7 @@ class AgentDriver implements NormalizedRun {
         this.#machine.withdraw(request.id, onAnswer);
       throw error;
     } finally {
-      this.#waits(-1);
+      this.#waits(-1, 0);
     }
   }
 
@@ -286,9 +332,13 @@ class AgentDriver implements NormalizedRun {
     });
   }
 
-  #waits(change: 1 | -1): void {
-    this.#asking += change;
-    if (this.#asking === (change === 1 ? 1 : 0)) this.#host.onWaiting?.(change === 1);
+  #waits(asking: number, working: number): void {
+    this.#asking += asking;
+    this.#working += working;
+    const isWaiting = this.#asking > 0 && this.#working === 0;
+    if (isWaiting === this.#isWaiting) return;
+    this.#isWaiting = isWaiting;
+    this.#host.onWaiting?.(isWaiting);
   }
 
   async #returnAgent(): Promise<void> {
@@ -322,14 +372,22 @@ class RunContext implements AgentContext {
   declare readonly signal: AbortSignal;
   readonly ask: Ask;
   readonly task: AgentContext['task'];
+  readonly step: AgentContext['step'];
+  readonly sleep: AgentContext['sleep'];
+  readonly waitFor: AgentContext['waitFor'];
+  readonly eventUrl: AgentContext['eventUrl'];
   readonly history: AgentContext['history'];
   readonly logger: AgentContext['logger'];
   declare readonly trace?: NonNullable<AgentContext['trace']>;
   readonly [STOP]: Cancellation;
 
-  constructor(host: RunHost, stop: Cancellation, ask: Ask) {
-    const { task, logger, trace } = host;
+  constructor(host: RunHost, stop: Cancellation, ask: Ask, steps: DurableSteps) {
+    const { task, logger, trace, durable = steps, eventUrl = noServer } = host;
     this.ask = ask;
+    this.step = durable.step.bind(durable);
+    this.sleep = durable.sleep.bind(durable);
+    this.waitFor = durable.waitFor.bind(durable);
+    this.eventUrl = eventUrl;
     this.task = task;
     this.history = () => host.history();
     this.logger = logger;
@@ -337,6 +395,13 @@ class RunContext implements AgentContext {
     if (trace) this.trace = trace;
     Object.defineProperty(this, 'signal', SIGNAL);
   }
+}
+
+function noServer(): never {
+  throw new DuolaneError(
+    'unsupported',
+    'cannot sign an event address here: expected an agent that is run by serve() with `events`',
+  );
 }
 
 function iteratorOf(events: AsyncIterable<unknown>): AsyncIterator<unknown> {

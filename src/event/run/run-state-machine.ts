@@ -13,6 +13,7 @@ import {
 import { type AnswerListener, type OpenQuestion, OpenQuestions } from './open-questions.ts';
 import { CANCELED_TEXT } from '../fold/recover-run.ts';
 import { StepTracker } from './step-tracker.ts';
+import type { StepRecord } from '../step-types.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
@@ -25,6 +26,8 @@ export interface RunStateOptions {
   readonly continues: boolean;
   /** Gets what was dropped or withheld, and why. */
   readonly logger: Logger;
+  /** Whether the run waits for a time or an event, so that it can be suspended. */
+  readonly isParkable?: () => boolean;
 }
 
 const MAX_WARNINGS = 20;
@@ -107,6 +110,13 @@ export class RunStateMachine {
     return { request: open, events };
   }
 
+  /** Takes a record of a durable step; returns the events to write, none if the run is over. */
+  store(record: StepRecord): AgentEvent[] {
+    const isOver = this.#stopped?.code === 'fenced' || this.#stopped?.code === 'closed';
+    if (this.#ended || isOver) return [];
+    return [...this.#start(), { type: 'step.stored', ...record }];
+  }
+
   /** Takes an answer that a person gave while the run is alive. */
   answer(answer: Answer): void {
     this.#questions.answer(answer);
@@ -142,7 +152,7 @@ export class RunStateMachine {
       case 'reasoning.end':
         return this.#blocks.end(event, this.#stopped !== undefined);
       case 'tool.failed':
-        return this.#tool({ ...event, error: this.#publicFailure(event.error) });
+        return this.#tool({ ...event, error: this.failureOf(event.error) });
       case 'tool.started':
       case 'tool.args':
       case 'tool.called':
@@ -157,6 +167,10 @@ export class RunStateMachine {
           event.type === 'step.started' ? this.#steps.start(event) : this.#steps.finish(event);
         return [...closed, ...steps];
       }
+      case 'step.stored':
+      case 'run.suspended':
+        this.#warn(`dropped ${event.type}: only ctx.step, sleep and waitFor write it`);
+        return [];
       case 'retry':
         return this.#retry(event);
       case 'input.required':
@@ -237,7 +251,7 @@ export class RunStateMachine {
     const discard = event.discard === true;
     const closed = discard ? this.#blocks.close(path) : [];
     if (discard) this.#blocks.discard(path);
-    return [...closed, { ...event, discard, error: this.#publicFailure(event.error) }];
+    return [...closed, { ...event, discard, error: this.failureOf(event.error) }];
   }
 
   #endThrown(error: unknown): AgentEvent[] {
@@ -246,6 +260,7 @@ export class RunStateMachine {
     if (code === 'suspended') {
       const wait = this.#wait(() => true);
       if (wait) return [...start, ...wait];
+      if (this.#options.isParkable?.()) return [...start, ...this.#park()];
     }
     // No stop was requested, so an error with one of these codes is a failure of the agent.
     const broken = code === 'canceled' || code === 'suspended' || code === 'fenced';
@@ -263,6 +278,8 @@ export class RunStateMachine {
       const wait = this.#wait(() => true, own);
       if (wait) return [...start, ...wait];
     }
+    if (code === 'suspended' && this.#options.isParkable?.())
+      return [...this.#start(), ...this.#park()];
     if (SILENT.has(code)) {
       this.#ended = true;
       return code === 'suspended' ? this.#blocks.closeAll() : [];
@@ -333,6 +350,12 @@ export class RunStateMachine {
     return this.#close('input-required', 'interrupted', { pending, ...usage }, own);
   }
 
+  /** Ends this call of the agent, which is called again when a durable wait is over. */
+  #park(): AgentEvent[] {
+    this.#ended = true;
+    return [...this.#blocks.closeAll(), { type: 'run.suspended' }];
+  }
+
   #close(
     outcome: Outcome,
     callCode: ErrorCode,
@@ -355,7 +378,7 @@ export class RunStateMachine {
       text,
       ...rest,
       ...(Object.keys(total).length > 0 && { usage: total }),
-      ...('error' in more && { error: this.#publicFailure(error) }),
+      ...('error' in more && { error: this.failureOf(error) }),
       ...(at !== undefined && { at }),
     };
     return [...events, end];
@@ -372,7 +395,8 @@ export class RunStateMachine {
     return { ...request, id, ...(request.callId !== undefined && { callId }) };
   }
 
-  #publicFailure(value: unknown): Failure {
+  /** Returns the failure that clients may see. Logs what they may not see. */
+  failureOf(value: unknown): Failure {
     const { agent, task } = this.#options.turn;
     return toPublicFailure(value, (message, stack) =>
       this.#options.logger.error(`agent ${agent} failed: ${message}`, {

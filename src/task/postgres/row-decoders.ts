@@ -128,8 +128,10 @@ export interface SuspectRow {
 export function decodeSuspects(row: SqlRow | undefined): {
   readonly suspects: readonly SuspectRow[];
   readonly nextMs?: number;
+  readonly dueMs?: number;
 } {
   const next = row?.['next_ms'] ?? undefined;
+  const due = row?.['due_ms'] ?? undefined;
   const suspects = asStrings(row?.['suspects']).map((text): SuspectRow => {
     const [task, epoch, leaseUntil, leaseMs] = JSON.parse(text) as unknown[];
     return {
@@ -139,7 +141,11 @@ export function decodeSuspects(row: SqlRow | undefined): {
       leaseMs: asNumber(leaseMs) ?? 0,
     };
   });
-  return { suspects, ...(next !== undefined && { nextMs: Number(next) }) };
+  return {
+    suspects,
+    ...(next !== undefined && { nextMs: Number(next) }),
+    ...(due !== undefined && { dueMs: Number(due) }),
+  };
 }
 
 /** A row of `replicas`. */

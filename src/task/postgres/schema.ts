@@ -46,6 +46,9 @@ const STEPS: readonly string[] = [
   // What lists show of a task, and the last entry that it includes: a replica of the version before
   // writes snapshots without it.
   `alter table snapshots add column outline text, add column outline_seq bigint;`,
+  // When a suspended task goes on, in Unix ms. A replica of the version before ignores it.
+  `alter table tasks add column due_at bigint;
+   create index tasks_due on tasks(due_at) where due_at is not null and ended_at is null;`,
 ];
 
 /** Migrating long tables takes long, and so does waiting for statements that use them. */

@@ -19,7 +19,9 @@ import type {
 import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import { WriteCombiner } from './write-combiner.ts';
 import { writtenBy, type TextBudget } from '../text-budget.ts';
-import type { Claim, RunListener, RunObserver } from '../types.ts';
+import type { StepRecord } from '../../event/step-types.ts';
+import { isResumable } from './stored-steps.ts';
+import type { Claim, EventUrls, RunListener, RunObserver } from '../types.ts';
 import type { TaskWriter } from './task-writer.ts';
 
 export interface RunOptions {
@@ -27,6 +29,12 @@ export interface RunOptions {
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
+  /** Reads the durable steps of the current turn. */
+  readonly steps: (
+    task: Snapshot,
+    signal: AbortSignal,
+  ) => Promise<ReadonlyMap<string, StepRecord>>;
+  readonly eventUrl: EventUrls | undefined;
   readonly observer: RunObserver | undefined;
   readonly textBudget: TextBudget;
   /**
@@ -61,7 +69,7 @@ export class AgentRun {
 
   /** Whether a suspension loses nothing: the run waits for a person, or can be called again. */
   get canSuspend(): boolean {
-    return this.#isWaiting || this.#agent.resumable === true;
+    return this.#isWaiting || isResumable(this.#agent, this.#writer.snapshot);
   }
 
   /** Takes a note that another process or request appended to the task. */
@@ -114,7 +122,8 @@ export class AgentRun {
     const combiner = new WriteCombiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
     const text = textBudget.start(this.#stop);
     try {
-      const run = runNormalized(this.#agent, turn, this.#host(turn), { graceMs });
+      const host = await this.#host(turn, () => combiner.written());
+      const run = runNormalized(this.#agent, turn, host, { graceMs });
       this.#normalized = run;
       for (const answer of this.#early.splice(0)) run.answer(answer);
       for await (const event of run) {
@@ -139,14 +148,16 @@ export class AgentRun {
   async #finish(): Promise<'ended' | 'suspended'> {
     const { snapshot } = this.#writer;
     if (!snapshot.running) return 'ended';
-    if (this.#agent.resumable === true) return 'suspended';
+    if (snapshot.parked || isResumable(this.#agent, snapshot)) return 'suspended';
     await this.#writer.put(recoverRun(snapshot, {}));
     return 'ended';
   }
 
-  #host(turn: Turn): RunHost {
+  async #host(turn: Turn, written: () => Promise<void>): Promise<RunHost> {
     const task = this.#writer.snapshot;
-    const { logger, history } = this.#options;
+    const { logger, history, eventUrl } = this.#options;
+    const isAgain = task.steps !== undefined && task.current?.messageId === turn.messageId;
+    const steps = isAgain ? await this.#options.steps(task, this.#stop.signal) : undefined;
     const trace = this.#listener?.trace ?? traceOf(turn);
     return {
       task,
@@ -154,6 +165,11 @@ export class AgentRun {
       stop: this.#stop,
       history: () => history(task),
       onWaiting: this.#onWaiting,
+      written,
+      ...(steps && { steps }),
+      ...(eventUrl && {
+        eventUrl: (id, options) => eventUrl({ task: turn.task, turn: turn.messageId, id }, options),
+      }),
       ...(trace && { trace }),
     };
   }

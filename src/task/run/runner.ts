@@ -16,6 +16,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
+import { isResumable, readSteps } from './stored-steps.ts';
 import { TaskWriter } from './task-writer.ts';
 
 /**
@@ -98,7 +99,11 @@ class LogRunner implements Runner {
       this.#room?.();
       return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : suspendAfterMs;
     };
-    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer, textBudget };
+    const steps = (task: Snapshot, signal: AbortSignal): ReturnType<RunOptions['steps']> =>
+      readSteps(log, task, signal);
+    const { eventUrl } = options;
+    const base = { graceMs, timeoutMs, logger, history, steps, eventUrl };
+    this.#runOptions = { ...base, onWaiting, observer, textBudget };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 
@@ -345,13 +350,17 @@ class ClaimedTask {
   /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
   async #recover(): Promise<void> {
     const { snapshot } = this.#writer;
-    const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
+    // An agent that makes progress between its crashes is called again as often as it takes.
+    const attempts = snapshot.attempt - (snapshot.steps?.attempt ?? 0);
+    const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
     await this.#writer.put(recoverRun(snapshot, { resumable }));
   }
 
   #next(): Turn | undefined {
     const { snapshot } = this.#writer;
-    return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot);
+    if (this.#draining || isFinal(snapshot.state)) return undefined;
+    // A suspended task is claimed only when one of its waits is over, by the clock of the store.
+    return nextTurn(snapshot, Infinity);
   }
 
   #onNote(note: Entry & Note): void {

@@ -53,6 +53,9 @@ const STEPS: readonly string[] = [
   // it when they change.
   `create table outlines(
      task integer primary key references tasks(key) on delete cascade, line text not null);`,
+  // When a suspended task goes on, in Unix ms.
+  `alter table tasks add column due_at integer;
+   create index tasks_due on tasks(due_at) where due_at is not null;`,
 ];
 
 /**

@@ -1,0 +1,305 @@
+import type { Answer } from '../../ask.ts';
+import { DuolaneError, type Failure } from '../../errors.ts';
+import { raceAbort, sleep } from '../../stream/abort.ts';
+import { type Cancellation, whenAborted } from '../../stream/cancellation.ts';
+import { StepError } from '../step-error.ts';
+import type {
+  DurableSteps,
+  OpenWait,
+  StepContext,
+  StepOptions,
+  StepRecord,
+  StepRetry,
+  WaitForOptions,
+} from '../step-types.ts';
+import { jsonOutput } from './step-output.ts';
+
+/** What durable steps need of their run. */
+export interface StepHost {
+  readonly task: string;
+  /** `messageId` of the turn. */
+  readonly turn: string;
+  /** The last record of each step that earlier runs of the turn have stored. */
+  readonly stored: ReadonlyMap<string, StepRecord>;
+  /** The waits of the turn that were open when the run began. */
+  readonly waits: readonly OpenWait[];
+  readonly stop: Cancellation;
+  /** Writes a record. Resolves when it is durable; rejects if the run is over before. */
+  readonly store: (record: StepRecord) => Promise<void>;
+  /** Returns the failure that readers of the log may see, and logs what they may not see. */
+  readonly failureOf: (error: unknown) => Failure;
+  /** Called with 1 when a step begins to wait or to work, and with -1 when that is over. */
+  readonly onWaiting: (change: 1 | -1) => void;
+  readonly onWorking: (change: 1 | -1) => void;
+}
+
+interface UsedStep {
+  readonly kind: StepRecord['kind'];
+  readonly code: string;
+  readonly result: Promise<unknown>;
+}
+
+type StepFunction = (context: StepContext) => unknown;
+
+/** A step that takes longer is announced to readers, at the cost of a second commit. */
+const ANNOUNCED_AFTER_MS = 1000;
+const MAX_ID_CHARS = 256;
+/** The longest delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * The durable steps of one run. A result is returned only after it is in the log, and a stored one
+ * is returned without running anything.
+ */
+export class StepRunner implements DurableSteps {
+  readonly #host: StepHost;
+  readonly #used = new Map<string, UsedStep>();
+  /** Waits that a suspension leaves open. */
+  readonly #waiting = new Set<string>();
+  /** Events from outside: those that have arrived, and the steps that wait for one. */
+  readonly #events = new Map<string, Answer>();
+  readonly #listeners = new Map<string, (event: Answer) => void>();
+
+  constructor(host: StepHost) {
+    this.#host = host;
+    for (const { id, answer } of host.waits) if (answer) this.#events.set(id, answer);
+  }
+
+  /** Whether a suspended run has something to wait for. */
+  get isWaiting(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /** Takes an event from outside. Returns false if no step waits for it, now or in the log. */
+  answer(event: Answer): boolean {
+    const { id } = event;
+    const waits = this.#host.waits.some((wait) => wait.id === id && wait.kind === 'event');
+    if (!waits && !this.#waiting.has(id)) return false;
+    if (!this.#events.has(id)) this.#events.set(id, event);
+    this.#listeners.get(id)?.(event);
+    return true;
+  }
+
+  readonly step = <T>(
+    id: string,
+    run: (context: StepContext) => T | Promise<T>,
+    { retry }: StepOptions = {},
+  ): Promise<T> => {
+    if (typeof run !== 'function')
+      return reject(`invalid step "${id}": expected a function, got ${typeof run}`);
+    return this.#once('step', id, run, () => this.#step(id, run, retry)) as Promise<T>;
+  };
+
+  readonly sleep = (id: string, until: Date | number): Promise<void> => {
+    const at = until instanceof Date ? until.getTime() : Date.now() + until;
+    if (!Number.isFinite(at))
+      return reject(`invalid time of sleep "${id}": expected a Date or milliseconds`);
+    return this.#once('sleep', id, undefined, () => this.#sleep(id, Math.ceil(at))) as Promise<void>;
+  };
+
+  readonly waitFor = <T = unknown>(id: string, options: WaitForOptions = {}): Promise<T> =>
+    this.#once('event', id, undefined, () => this.#waitFor(id, options)) as Promise<T>;
+
+  /**
+   * Begins a step, or returns the same promise if this run has begun it before. The code of the two
+   * functions is compared, since one id for two different steps would return a wrong result.
+   */
+  #once(
+    kind: StepRecord['kind'],
+    id: string,
+    run: StepFunction | undefined,
+    begin: () => Promise<unknown>,
+  ): Promise<unknown> {
+    if (typeof id !== 'string' || id === '' || id.length > MAX_ID_CHARS)
+      return reject(`invalid step id: expected a text of 1 to ${MAX_ID_CHARS} characters`);
+    const code = run ? String(run) : '';
+    const used = this.#used.get(id);
+    if (used && (used.kind !== kind || used.code !== code)) return reject(reused(id));
+    if (used) return used.result;
+    const stored = this.#host.stored.get(id);
+    if (stored && stored.kind !== kind)
+      return reject(`step "${id}" is stored as a ${stored.kind}, not a ${kind}; use another id`);
+    const result = begin();
+    // Without a handler, a rejection would end the process if the agent does not await the step.
+    result.catch(() => {});
+    this.#used.set(id, { kind, code, result });
+    return result;
+  }
+
+  async #step(id: string, run: StepFunction, retry: StepRetry | undefined): Promise<unknown> {
+    const stored = this.#host.stored.get(id);
+    if (stored?.status === 'completed') return stored.output;
+    if (stored?.status === 'failed') throw failureOf(stored);
+    let attempt = 1;
+    if (stored?.status === 'retrying') {
+      attempt = (stored.attempt ?? 1) + 1;
+      await this.#until(id, stored.until ?? 0);
+    }
+    for (; ; attempt++) {
+      this.#host.stop.signal.throwIfAborted();
+      const since = performance.now();
+      const attempted = await this.#attempt(id, run, attempt);
+      const ms = Math.round(performance.now() - since);
+      const record = { id, kind: 'step', attempt, ms } as const;
+      if (!('error' in attempted)) {
+        const { output } = attempted;
+        await this.#host.store({
+          ...record,
+          status: 'completed',
+          ...(output !== undefined && { output }),
+        });
+        return output;
+      }
+      const error = this.#host.failureOf(attempted.error);
+      const delayMs = attempted.isFinal ? undefined : delayAfter(attempt, attempted.error, retry);
+      if (delayMs === undefined) {
+        await this.#host.store({ ...record, status: 'failed', error });
+        throw new StepError(id, attempt, error, attempted.error);
+      }
+      const until = Date.now() + delayMs;
+      await this.#host.store({ ...record, status: 'retrying', error, until });
+      await this.#until(id, until);
+    }
+  }
+
+  /**
+   * Runs the function once. A run that is stopped does not count as a failure of the step. A
+   * suspended run waits for the function, since a result that still comes in time need not be made
+   * again; any other stop does not.
+   */
+  async #attempt(
+    id: string,
+    run: StepFunction,
+    attempt: number,
+  ): Promise<
+    { readonly output: unknown } | { readonly error: unknown; readonly isFinal?: boolean }
+  > {
+    const { stop, task, turn, onWorking, store } = this.#host;
+    const key = stepKey(task, turn, id);
+    const announcement = setTimeout(() => {
+      // Only readers need it. If it cannot be written, the result cannot, either.
+      store({ id, kind: 'step', status: 'started', attempt }).catch(() => {});
+    }, ANNOUNCED_AFTER_MS);
+    onWorking(1);
+    let result: unknown;
+    try {
+      result = await this.#unlessStopped(async () => run({ signal: stop.signal, key, attempt }));
+    } catch (error) {
+      if (stop.aborted) throw stop.signal.reason;
+      return { error };
+    } finally {
+      clearTimeout(announcement);
+      onWorking(-1);
+    }
+    try {
+      return { output: jsonOutput(id, result) };
+    } catch (error) {
+      // The step has had its effect, so it must not run again.
+      return { error, isFinal: true };
+    }
+  }
+
+  #unlessStopped(work: () => Promise<unknown>): Promise<unknown> {
+    return new Promise((resolve, rejectWork) => {
+      const unfollow = whenAborted(this.#host.stop, (reason) => {
+        if (DuolaneError.from(reason).code !== 'suspended') rejectWork(reason);
+      });
+      work().then(resolve, rejectWork).finally(unfollow);
+    });
+  }
+
+  async #sleep(id: string, wanted: number): Promise<void> {
+    const stored = this.#host.stored.get(id);
+    if (stored?.status === 'completed') return;
+    const until = stored?.until ?? wanted;
+    if (!stored) await this.#host.store({ id, kind: 'sleep', status: 'waiting', until });
+    await this.#until(id, until);
+    await this.#host.store({ id, kind: 'sleep', status: 'completed' });
+  }
+
+  async #waitFor(id: string, { schema }: WaitForOptions): Promise<unknown> {
+    const stored = this.#host.stored.get(id);
+    if (stored?.status === 'completed') return stored.output;
+    if (stored?.status === 'failed') throw failureOf(stored);
+    this.#host.stop.signal.throwIfAborted();
+    this.#waiting.add(id);
+    if (!stored)
+      await this.#host.store({ id, kind: 'event', status: 'waiting', ...(schema && { schema }) });
+    const event = await this.#whileWaiting(id, () => this.#event(id));
+    const { action, content } = event;
+    if (action === 'accept') {
+      const output = content === undefined ? {} : { output: content };
+      await this.#host.store({ id, kind: 'event', status: 'completed', ...output });
+      return content;
+    }
+    const error = new DuolaneError('canceled', `event "${id}" was declined by its sender`).toJSON();
+    await this.#host.store({ id, kind: 'event', status: 'failed', attempt: 1, error });
+    throw new StepError(id, 1, error);
+  }
+
+  #event(id: string): Promise<Answer> {
+    const known = this.#events.get(id);
+    if (known) return Promise.resolve(known);
+    return new Promise((resolve) => this.#listeners.set(id, resolve));
+  }
+
+  #until(id: string, at: number): Promise<void> {
+    return this.#whileWaiting(id, async () => {
+      for (;;) {
+        const ms = at - Date.now();
+        if (ms <= 0) return;
+        await sleep(Math.min(ms, MAX_TIMER_MS), this.#host.stop.signal);
+      }
+    });
+  }
+
+  /** A suspended run keeps the wait open. Otherwise it is over when `wait` is. */
+  async #whileWaiting<T>(id: string, wait: () => Promise<T>): Promise<T> {
+    const { signal } = this.#host.stop;
+    signal.throwIfAborted();
+    this.#waiting.add(id);
+    this.#host.onWaiting(1);
+    try {
+      const result = await raceAbort(wait(), signal);
+      this.#waiting.delete(id);
+      return result;
+    } catch (error) {
+      if (DuolaneError.from(error).code !== 'suspended') this.#waiting.delete(id);
+      throw error;
+    } finally {
+      this.#listeners.delete(id);
+      this.#host.onWaiting(-1);
+    }
+  }
+}
+
+/** The idempotency key of a step. No two steps have the same, whatever characters their ids have. */
+export const stepKey = (task: string, turn: string, id: string): string =>
+  [task, turn, id].map((part) => encodeURIComponent(part.replaceAll(/\p{Surrogate}/gu, '\uFFFD'))).join('/');
+
+const failureOf = ({ id, attempt = 1, error }: StepRecord): StepError =>
+  new StepError(id, attempt, error ?? new DuolaneError('internal', 'the step failed').toJSON());
+
+/** Returns the delay before the next attempt; undefined if there is none. */
+function delayAfter(
+  attempt: number,
+  error: unknown,
+  retry: StepRetry | undefined,
+): number | undefined {
+  if (!retry || attempt >= retry.attempts) return undefined;
+  // An error of the package knows whether a retry may help. Any other may.
+  if (error instanceof DuolaneError && !error.retryable) return undefined;
+  const { firstMs = 1000, factor = 2, maxMs = 60_000 } = retry.backoff ?? {};
+  const delayMs = Math.min(firstMs * factor ** (attempt - 1), maxMs);
+  const wantedMs = error instanceof DuolaneError ? (error.retryAfterMs ?? 0) : 0;
+  return Math.max(0, delayMs, Math.min(wantedMs, maxMs));
+}
+
+const reused = (id: string): string =>
+  `step "${id}" is used for two different things in one turn; give each step its own id`;
+
+function reject(message: string): Promise<never> {
+  const rejected = Promise.reject(new DuolaneError('invalid', message));
+  rejected.catch(() => {});
+  return rejected;
+}
