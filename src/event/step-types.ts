@@ -35,6 +35,10 @@ export interface StepOptions {
 export interface WaitForOptions {
   /** JSON Schema of the event's data. It is shown to senders; your code must still check the data. */
   readonly schema?: JsonObject;
+  /** How long to wait, over all processes. After it, the step fails with `timeout`. */
+  readonly timeoutMs?: number;
+  /** Ends the wait here. A wait that no code awaits any more could otherwise suspend the run. */
+  readonly signal?: AbortSignal;
 }
 
 /** Durable steps and waits. An agent gets them with its context. */
@@ -66,7 +70,8 @@ export interface DurableSteps {
   sleep(id: string, until: Date | number): Promise<void>;
   /**
    * Waits for an event from outside and resolves with its data. Like a question, it may wait for
-   * days, and holds no process. The first event counts.
+   * days, and holds no process. The first event counts. To limit the time, use `timeoutMs` and not
+   * a race with `sleep`: the wait that lost would stay open.
    */
   waitFor<T = unknown>(id: string, options?: WaitForOptions): Promise<T>;
 }

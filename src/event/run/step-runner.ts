@@ -1,7 +1,7 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError, type Failure } from '../../errors.ts';
 import { raceAbort, sleep } from '../../stream/abort.ts';
-import { type Cancellation, whenAborted } from '../../stream/cancellation.ts';
+import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import { StepError } from '../step-error.ts';
 import type {
   DurableSteps,
@@ -46,6 +46,7 @@ const ANNOUNCED_AFTER_MS = 1000;
 const MAX_ID_CHARS = 256;
 /** The longest delay of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
+const OVER = new DuolaneError('canceled', 'the wait is over');
 
 /**
  * The durable steps of one run. A result is returned only after it is in the log, and a stored one
@@ -143,7 +144,7 @@ export class StepRunner implements DurableSteps {
       const record = { id, kind: 'step', attempt, ms } as const;
       if (!('error' in attempted)) {
         const { output } = attempted;
-        await this.#host.store({
+        await this.#settle({
           ...record,
           status: 'completed',
           ...(output !== undefined && { output }),
@@ -153,7 +154,7 @@ export class StepRunner implements DurableSteps {
       const error = this.#host.failureOf(attempted.error);
       const delayMs = attempted.isFinal ? undefined : delayAfter(attempt, attempted.error, retry);
       if (delayMs === undefined) {
-        await this.#host.store({ ...record, status: 'failed', error });
+        await this.#settle({ ...record, status: 'failed', error });
         throw new StepError(id, attempt, error, attempted.error);
       }
       const until = Date.now() + delayMs;
@@ -214,53 +215,89 @@ export class StepRunner implements DurableSteps {
     const until = stored?.until ?? wanted;
     if (!stored) await this.#host.store({ id, kind: 'sleep', status: 'waiting', until });
     await this.#until(id, until);
-    await this.#host.store({ id, kind: 'sleep', status: 'completed' });
+    await this.#settle({ id, kind: 'sleep', status: 'completed' });
   }
 
-  async #waitFor(id: string, { schema }: WaitForOptions): Promise<unknown> {
+  async #waitFor(id: string, options: WaitForOptions): Promise<unknown> {
     const stored = this.#host.stored.get(id);
     if (stored?.status === 'completed') return stored.output;
     if (stored?.status === 'failed') throw failureOf(stored);
+    const { schema, timeoutMs, signal } = options;
     this.#host.stop.signal.throwIfAborted();
+    signal?.throwIfAborted();
+    const until =
+      stored?.until ?? (timeoutMs === undefined ? undefined : Math.ceil(Date.now() + timeoutMs));
     this.#waiting.add(id);
     if (!stored)
-      await this.#host.store({ id, kind: 'event', status: 'waiting', ...(schema && { schema }) });
-    const event = await this.#whileWaiting(id, () => this.#event(id));
-    const { action, content } = event;
-    if (action === 'accept') {
+      await this.#host.store({
+        id,
+        kind: 'event',
+        status: 'waiting',
+        ...(schema && { schema }),
+        ...(until !== undefined && { until }),
+      });
+    const event = await this.#whileWaiting(id, () => this.#event(id, until), signal);
+    if (event?.action === 'accept') {
+      const { content } = event;
       const output = content === undefined ? {} : { output: content };
-      await this.#host.store({ id, kind: 'event', status: 'completed', ...output });
+      await this.#settle({ id, kind: 'event', status: 'completed', ...output });
       return content;
     }
-    const error = new DuolaneError('canceled', `event "${id}" was declined by its sender`).toJSON();
-    await this.#host.store({ id, kind: 'event', status: 'failed', attempt: 1, error });
+    const failure = event
+      ? new DuolaneError('canceled', `event "${id}" was declined by its sender`)
+      : new DuolaneError('timeout', `event "${id}" did not arrive in time (timeoutMs)`);
+    const error = failure.toJSON();
+    await this.#settle({ id, kind: 'event', status: 'failed', attempt: 1, error });
     throw new StepError(id, 1, error);
   }
 
-  #event(id: string): Promise<Answer> {
-    const known = this.#events.get(id);
-    if (known) return Promise.resolve(known);
-    return new Promise((resolve) => this.#listeners.set(id, resolve));
+  /**
+   * Stores the end of a step. The run is not suspended meanwhile, even if another wait is open:
+   * the agent would not see what it waited for.
+   */
+  async #settle(record: StepRecord): Promise<void> {
+    this.#host.onWorking(1);
+    try {
+      await this.#host.store(record);
+    } finally {
+      this.#host.onWorking(-1);
+    }
   }
 
-  #until(id: string, at: number): Promise<void> {
-    return this.#whileWaiting(id, async () => {
-      for (;;) {
-        const ms = at - Date.now();
-        if (ms <= 0) return;
-        await sleep(Math.min(ms, MAX_TIMER_MS), this.#host.stop.signal);
-      }
+  /** Resolves with the event; without one, with undefined when the time has come. */
+  #event(id: string, until: number | undefined): Promise<Answer | undefined> {
+    const known = this.#events.get(id);
+    if (known) return Promise.resolve(known);
+    const over = new Cancellation();
+    return new Promise((resolve, rejectWait) => {
+      const unfollow = over.follow(this.#host.stop);
+      this.#listeners.set(id, (event) => {
+        unfollow();
+        over.abort(OVER);
+        resolve(event);
+      });
+      if (until !== undefined)
+        sleepUntil(until, over.signal).then(() => resolve(undefined), rejectWait);
     });
   }
 
+  #until(id: string, at: number): Promise<void> {
+    return this.#whileWaiting(id, () => sleepUntil(at, this.#host.stop.signal));
+  }
+
   /** A suspended run keeps the wait open. Otherwise it is over when `wait` is. */
-  async #whileWaiting<T>(id: string, wait: () => Promise<T>): Promise<T> {
+  async #whileWaiting<T>(
+    id: string,
+    wait: () => Promise<T>,
+    given?: AbortSignal,
+  ): Promise<T> {
     const { signal } = this.#host.stop;
     signal.throwIfAborted();
     this.#waiting.add(id);
     this.#host.onWaiting(1);
     try {
-      const result = await raceAbort(wait(), signal);
+      const either = given ? AbortSignal.any([signal, given]) : signal;
+      const result = await raceAbort(wait(), either);
       this.#waiting.delete(id);
       return result;
     } catch (error) {
@@ -271,6 +308,11 @@ export class StepRunner implements DurableSteps {
       this.#host.onWaiting(-1);
     }
   }
+}
+
+async function sleepUntil(at: number, signal: AbortSignal): Promise<void> {
+  for (let ms = at - Date.now(); ms > 0; ms = at - Date.now())
+    await sleep(Math.min(ms, MAX_TIMER_MS), signal);
 }
 
 /** The idempotency key of a step. No two steps have the same, whatever characters their ids have. */
