@@ -114,7 +114,7 @@ export interface OpenWait {
 
 /** The durable steps of the open or last run. The log has them; a snapshot only knows where. */
 export interface StepMark {
-  /** The first entry of the turn's steps. */
+  /** The first entry of the turn's runs. */
   readonly from: number;
   /** The attempt of the run that stored the last one: progress since a crash. */
   readonly attempt: number;

@@ -278,6 +278,8 @@ export interface Mark {
   readonly text: number;
   /** Usage of the task before this attempt of the run. */
   readonly usage?: Usage;
+  /** The first entry of the first run of the turn. */
+  readonly from?: Seq;
   /** Between runs: how many turns had been submitted when the last run ended. */
   readonly turns?: number;
 }

@@ -169,7 +169,7 @@ function readPart(part: unknown, index: number): Part {
 
 /**
  * Separates data parts from content that answer questions of the task, `{answers: […]}`, or bring
- * the events that it waits for, `{events: [{id, data}]}`.
+ * the events that it waits for, `{awaitedEvents: [{id, data}]}`.
  */
 function takeAnswers(given: readonly Part[]): Pick<SendRequest, 'answers' | 'parts'> {
   const answers: Answer[] = [];
@@ -177,7 +177,7 @@ function takeAnswers(given: readonly Part[]): Pick<SendRequest, 'answers' | 'par
   for (const part of given) {
     const data = 'data' in part && isObject(part.data) ? part.data : {};
     const inside = data['answers'];
-    const events = isEventList(data) ? data.events : undefined;
+    const events = isEventList(data) ? data.awaitedEvents : undefined;
     if (events) for (const { id, data: content } of events) answers.push(eventAnswer(id, content));
     else if (!Array.isArray(inside)) parts.push(part);
     // `push(...inside)` would overflow the stack with a hundred thousand answers.
@@ -189,11 +189,11 @@ function takeAnswers(given: readonly Part[]): Pick<SendRequest, 'answers' | 'par
 // A data part of another shape is content, whatever its members are called.
 const isEventList = (
   data: JsonObject,
-): data is { readonly events: readonly { readonly id: string; readonly data?: unknown }[] } =>
+): data is { readonly awaitedEvents: readonly { readonly id: string; readonly data?: unknown }[] } =>
   Object.keys(data).length === 1 &&
-  Array.isArray(data['events']) &&
-  data['events'].length > 0 &&
-  data['events'].every((event) => isObject(event) && typeof event['id'] === 'string');
+  Array.isArray(data['awaitedEvents']) &&
+  data['awaitedEvents'].length > 0 &&
+  data['awaitedEvents'].every((event) => isObject(event) && typeof event['id'] === 'string');
 
 const eventAnswer = (id: string, content: unknown): Answer => ({
   id,

@@ -249,6 +249,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   draft.state = waiting(draft.pending);
   draft.mark = {
     text: draft.text.length,
+    from: (again ? draft.mark?.from : undefined) ?? draft.seq,
     ...(draft.usage !== undefined && { usage: draft.usage }),
   };
 }
@@ -256,7 +257,8 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
 function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
-  draft.mark = { text: 0, turns: countTurns(draft) };
+  const { from } = draft.mark ?? {};
+  draft.mark = { text: 0, turns: countTurns(draft), ...(from !== undefined && { from }) };
   if (entry.outcome === 'input-required') {
     if (entry.pending) draft.pending = stillAsked(draft, entry.pending);
     draft.state = waiting(draft.pending);

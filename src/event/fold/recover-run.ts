@@ -20,7 +20,7 @@ export const CANCELED_TEXT = 'Response stopped.';
  *
  * A suspended run is left as it is: its wait goes on. Between runs there is nothing to recover except a cancel.
  */
-export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
+export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable' | 'continues'>): AgentEvent[] {
   const { calls, text } = snapshot;
   const used = snapshot.running ? usageSince(snapshot.mark?.usage, snapshot.usage) : {};
   const usage = Object.keys(used).length > 0 && { usage: used };
@@ -41,6 +41,8 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>):
       ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
     ];
+  // An agent with durable steps repeats its calls, and finds the results of those that finished.
+  if (agent.resumable && snapshot.steps && !agent.continues) return [];
   if (agent.resumable) return failOpenCalls(calls, 'interrupted');
   if (snapshot.waits)
     return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];

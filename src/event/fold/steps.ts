@@ -3,7 +3,7 @@ import type { OpenWait, StepRecord } from '../step-types.ts';
 import type { Snapshot } from '../types.ts';
 
 type StepDraft = {
-  -readonly [Field in keyof Pick<Snapshot, 'steps' | 'waits' | 'seq' | 'attempt'>]: Snapshot[Field];
+  -readonly [Field in keyof Pick<Snapshot, 'steps' | 'waits' | 'seq' | 'attempt' | 'mark'>]: Snapshot[Field];
 };
 
 /** Whether the record ends its step. */
@@ -16,7 +16,8 @@ export const isSettled = ({ status }: Pick<StepRecord, 'status'>): boolean =>
  */
 export function foldStep(draft: StepDraft, record: StepRecord): void {
   const { id, status, kind, until, schema } = record;
-  draft.steps = { from: draft.steps?.from ?? draft.seq, attempt: draft.attempt };
+  const from = draft.steps?.from ?? draft.mark?.from ?? draft.seq;
+  draft.steps = { from, attempt: draft.attempt };
   if (status === 'started') return;
   const others = (draft.waits ?? []).filter((wait) => wait.id !== id);
   const waits = isSettled(record)

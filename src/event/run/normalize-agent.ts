@@ -7,9 +7,11 @@ import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { truncateEvent } from '../truncate-event.ts';
 import { inheritAgentFlags } from './agent-flags.ts';
 import { RunStateMachine } from './run-state-machine.ts';
+import { ReplayFilter, type SeenEvents } from './replay-filter.ts';
+import { createContext } from './run-context.ts';
 import { StepRunner } from './step-runner.ts';
 import type { DurableSteps, StepRecord } from '../step-types.ts';
-import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
+import type { Agent, AgentContext, AgentEvent, Snapshot, Turn } from '../types.ts';
 
 export interface NormalizeOptions {
   /**
@@ -70,13 +72,20 @@ export interface RunHost extends Pick<AgentContext, 'task' | 'logger' | 'trace' 
    * agent that runs a durable step at the same time does not count as waiting.
    */
   readonly onWaiting?: (isWaiting: boolean) => void;
-  /** The durable steps that earlier runs of the turn have stored. */
-  readonly steps?: ReadonlyMap<string, StepRecord>;
+  /** What earlier runs of the turn have stored and shown, if they have stored durable steps. */
+  readonly earlier?: EarlierRuns;
   /** Resolves when every event that was read so far is durable. Without it, reading is enough. */
   readonly written?: () => Promise<void>;
   /** Durable steps of an outer run, which stores them. */
   readonly durable?: DurableSteps;
   readonly eventUrl?: AgentContext['eventUrl'];
+}
+
+/** The earlier runs of a turn, as the log has them. */
+export interface EarlierRuns {
+  /** The last record of each durable step. */
+  readonly steps: ReadonlyMap<string, StepRecord>;
+  readonly seen: SeenEvents;
 }
 
 /** One run of an agent, with valid events. */
@@ -124,6 +133,7 @@ class AgentDriver implements NormalizedRun {
   #working = 0;
   #isWaiting = false;
   readonly #steps: StepRunner;
+  readonly #replay: ReplayFilter | undefined;
   /** For each record in `#out`, in order: gets the promise that it is durable. */
   readonly #storing: ((written: Promise<void>) => void)[] = [];
   /** The agent has returned or thrown, so its iterator need not be returned. */
@@ -141,11 +151,19 @@ class AgentDriver implements NormalizedRun {
     const { task, logger } = host;
     const continues = agent.continues === true;
     const isParkable = (): boolean => this.#steps.isWaiting;
-    this.#machine = new RunStateMachine({ turn, task, continues, logger, isParkable });
+    const replayed = continues ? undefined : host.earlier;
+    this.#replay = replayed && new ReplayFilter(replayed.seen, task.calls);
+    this.#machine = new RunStateMachine({
+      turn,
+      task: replayed ? withoutRun(task) : task,
+      continues,
+      logger,
+      isParkable,
+    });
     this.#steps = new StepRunner({
       task: turn.task,
       turn: turn.messageId,
-      stored: host.steps ?? new Map(),
+      stored: host.earlier?.steps ?? new Map(),
       waits: (task.current?.messageId === turn.messageId ? task.waits : undefined) ?? [],
       stop: this.#stop,
       store: (record) => this.#store(record),
@@ -230,7 +248,7 @@ class AgentDriver implements NormalizedRun {
     let result: IteratorResult<unknown>;
     try {
       this.#source ??= iteratorOf(
-        this.#agent(this.#turn, new RunContext(this.#host, this.#stop, this.#ask, this.#steps)),
+        this.#agent(this.#turn, createContext(this.#host, this.#stop, this.#ask, this.#steps)),
       );
       result = await this.#source.next();
     } catch (error) {
@@ -268,7 +286,8 @@ class AgentDriver implements NormalizedRun {
   #emit(events: readonly AgentEvent[]): void {
     const at = Date.now();
     for (const event of events) {
-      this.#out.push(truncateEvent(event.at === undefined ? { ...event, at } : event));
+      const stamped = truncateEvent(event.at === undefined ? { ...event, at } : event);
+      for (const each of this.#replay?.take(stamped) ?? [stamped]) this.#out.push(each);
       this.#hasEnd ||= event.type === 'run.finished';
     }
     this.#wake();
@@ -353,55 +372,15 @@ class AgentDriver implements NormalizedRun {
   }
 }
 
-const STOP = Symbol('stop');
-
-/** One getter for all contexts: a getter made for each would give each object its own shape. */
-const SIGNAL: PropertyDescriptor = {
-  enumerable: true,
-  get(this: RunContext) {
-    return this[STOP].signal;
-  },
-};
-
-/**
- * The context that the agent gets. Its signal aborts however the run ends, and is created on first
- * access. `signal` and `ask` are own properties, so that a copy of the context has them, too. It is
- * a class because V8 keeps a shape, and everything that it refers to, until a full collection.
- */
-class RunContext implements AgentContext {
-  declare readonly signal: AbortSignal;
-  readonly ask: Ask;
-  readonly task: AgentContext['task'];
-  readonly step: AgentContext['step'];
-  readonly sleep: AgentContext['sleep'];
-  readonly waitFor: AgentContext['waitFor'];
-  readonly eventUrl: AgentContext['eventUrl'];
-  readonly history: AgentContext['history'];
-  readonly logger: AgentContext['logger'];
-  declare readonly trace?: NonNullable<AgentContext['trace']>;
-  readonly [STOP]: Cancellation;
-
-  constructor(host: RunHost, stop: Cancellation, ask: Ask, steps: DurableSteps) {
-    const { task, logger, trace, durable = steps, eventUrl = noServer } = host;
-    this.ask = ask;
-    this.step = durable.step.bind(durable);
-    this.sleep = durable.sleep.bind(durable);
-    this.waitFor = durable.waitFor.bind(durable);
-    this.eventUrl = eventUrl;
-    this.task = task;
-    this.history = () => host.history();
-    this.logger = logger;
-    this[STOP] = stop;
-    if (trace) this.trace = trace;
-    Object.defineProperty(this, 'signal', SIGNAL);
-  }
-}
-
-function noServer(): never {
-  throw new DuolaneError(
-    'unsupported',
-    'cannot sign an event address here: expected an agent that is run by serve() with `events`',
-  );
+/** The task without what an agent that starts over does again: its calls and artifacts. */
+function withoutRun(task: Snapshot): Snapshot {
+  const { delivered, current, artifacts } = task;
+  const again = delivered?.turn === current?.messageId ? (delivered?.artifacts ?? []) : [];
+  return {
+    ...task,
+    calls: [],
+    artifacts: artifacts.filter(({ artifactId }) => !again.includes(artifactId)),
+  };
 }
 
 function iteratorOf(events: AsyncIterable<unknown>): AsyncIterator<unknown> {

@@ -2,6 +2,7 @@ import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { failOpenCalls, recoverRun } from '../../event/fold/recover-run.ts';
 import {
+  type EarlierRuns,
   type NormalizedRun,
   type RunHost,
   runNormalized,
@@ -19,7 +20,6 @@ import type {
 import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import { WriteCombiner } from './write-combiner.ts';
 import { writtenBy, type TextBudget } from '../text-budget.ts';
-import type { StepRecord } from '../../event/step-types.ts';
 import { isResumable } from './stored-steps.ts';
 import type { Claim, EventUrls, RunListener, RunObserver } from '../types.ts';
 import type { TaskWriter } from './task-writer.ts';
@@ -29,11 +29,8 @@ export interface RunOptions {
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
-  /** Reads the durable steps of the current turn. */
-  readonly steps: (
-    task: Snapshot,
-    signal: AbortSignal,
-  ) => Promise<ReadonlyMap<string, StepRecord>>;
+  /** Reads what the earlier runs of the current turn have stored and shown. */
+  readonly earlier: (task: Snapshot, signal: AbortSignal) => Promise<EarlierRuns>;
   readonly eventUrl: EventUrls | undefined;
   readonly observer: RunObserver | undefined;
   readonly textBudget: TextBudget;
@@ -157,7 +154,7 @@ export class AgentRun {
     const task = this.#writer.snapshot;
     const { logger, history, eventUrl } = this.#options;
     const isAgain = task.steps !== undefined && task.current?.messageId === turn.messageId;
-    const steps = isAgain ? await this.#options.steps(task, this.#stop.signal) : undefined;
+    const earlier = isAgain ? await this.#options.earlier(task, this.#stop.signal) : undefined;
     const trace = this.#listener?.trace ?? traceOf(turn);
     return {
       task,
@@ -166,7 +163,7 @@ export class AgentRun {
       history: () => history(task),
       onWaiting: this.#onWaiting,
       written,
-      ...(steps && { steps }),
+      ...(earlier && { earlier }),
       ...(eventUrl && {
         eventUrl: (id, options) => eventUrl({ task: turn.task, turn: turn.messageId, id }, options),
       }),

@@ -16,7 +16,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
-import { isResumable, readSteps } from './stored-steps.ts';
+import { isResumable, readEarlierRuns } from './stored-steps.ts';
 import { TaskWriter } from './task-writer.ts';
 
 /**
@@ -99,10 +99,10 @@ class LogRunner implements Runner {
       this.#room?.();
       return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : suspendAfterMs;
     };
-    const steps = (task: Snapshot, signal: AbortSignal): ReturnType<RunOptions['steps']> =>
-      readSteps(log, task, signal);
+    const earlier = (task: Snapshot, signal: AbortSignal): ReturnType<RunOptions['earlier']> =>
+      readEarlierRuns(log, task, signal);
     const { eventUrl } = options;
-    const base = { graceMs, timeoutMs, logger, history, steps, eventUrl };
+    const base = { graceMs, timeoutMs, logger, history, earlier, eventUrl };
     this.#runOptions = { ...base, onWaiting, observer, textBudget };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
@@ -353,7 +353,7 @@ class ClaimedTask {
     // An agent that makes progress between its crashes is called again as often as it takes.
     const attempts = snapshot.attempt - (snapshot.steps?.attempt ?? 0);
     const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
-    await this.#writer.put(recoverRun(snapshot, { resumable }));
+    await this.#writer.put(recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }));
   }
 
   #next(): Turn | undefined {

@@ -1,5 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isSettled } from '../../event/fold/steps.ts';
+import type { EarlierRuns } from '../../event/run/normalize-agent.ts';
+import { SeenEvents } from '../../event/run/replay-filter.ts';
 import type { StepRecord } from '../../event/step-types.ts';
 import type { Agent, Snapshot } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
@@ -18,22 +20,24 @@ export const isResumable = (
 ): boolean => resumable ?? steps !== undefined;
 
 /**
- * Reads the durable steps of the current turn: the last record of each, in the order of the log.
- * Waits for a store that fails, since without them the agent would repeat what it has done.
+ * Reads the earlier runs of the current turn: the last record of each durable step, and what
+ * readers have seen. Waits for a store that fails, since without them the agent would repeat what
+ * it has done.
  */
-export async function readSteps(
+export async function readEarlierRuns(
   log: Pick<TaskLog, 'read'>,
   { task, steps, seq }: Pick<Snapshot, 'task' | 'steps' | 'seq'>,
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, StepRecord>> {
+): Promise<EarlierRuns> {
   const found = new Map<string, StepRecord>();
-  if (!steps) return found;
-  let after = steps.from - 1;
+  const seen = new SeenEvents();
+  let after = steps ? steps.from - 1 : seq;
   for (let tries = 0; after < seq; tries++) {
     try {
       for await (const entry of log.read(task, after, { signal })) {
         after = entry.seq;
         if (entry.type === 'step.stored') addStep(found, entry);
+        seen.add(entry);
         if (after >= seq) break;
       }
       if (after < seq) break;
@@ -42,7 +46,7 @@ export async function readSteps(
       await sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
     }
   }
-  return found;
+  return { steps: found, seen };
 }
 
 // `started` is for readers. It says nothing about what is done.

@@ -271,4 +271,54 @@ export function steppedRuns({ replica, start }: Place): void {
     start(c, { a: agent });
     expect(textOf(await whole(c.log, 't'))).toBe('woke');
   });
+
+  test('a further run shows only what readers have not seen', async () => {
+    const callId = 'call_1';
+    const agent: Agent = async function* (_turn, ctx) {
+      yield { type: 'status', message: 'searching' };
+      yield { type: 'tool.called', callId, name: 'search', args: { q: 1 } };
+      const output = await ctx.step('search', () => 'hits');
+      yield { type: 'tool.completed', callId, name: 'search', output };
+      yield { type: 'step.finished', step: 1, usage: { outputTokens: 5 } };
+      yield say('Found ');
+      yield { type: 'artifact', artifactId: 'r', parts: [{ text: 'one' }] };
+      await ctx.sleep('nap', 100);
+      yield say('it');
+      yield { type: 'text.end', id: 't', text: 'Found it' };
+      yield { type: 'step.finished', step: 2, usage: { outputTokens: 2 } };
+    };
+    const a = replica();
+    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
+    const entries = await whole(a.log, 't');
+    const count = (type: string): number => entries.filter((entry) => entry.type === type).length;
+    expect(count('run.started')).toBe(2);
+    for (const once of ['status', 'tool.called', 'tool.completed', 'artifact'])
+      expect([once, count(once)]).toEqual([once, 1]);
+    expect(entries.some((entry) => entry.type === 'run.started' && entry.discard)).toBe(false);
+    expect(textOf(entries)).toBe('Found it');
+    expect(entries.at(-1)).toMatchObject({ text: 'Found it', usage: { outputTokens: 2 } });
+    expect((await a.log.get('t'))?.usage).toEqual({ outputTokens: 7 });
+  });
+
+  test('a further run that does something else starts over', async () => {
+    let calls = 0;
+    const agent: Agent = async function* (_turn, ctx) {
+      await ctx.step('first', () => 1);
+      yield say(`call ${++calls}`);
+      yield { type: 'tool.called', callId: 'c', name: 'f', args: calls };
+      await ctx.sleep('nap', 50);
+      yield { type: 'tool.completed', callId: 'c', name: 'f', output: calls };
+    };
+    const a = replica();
+    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
+    const entries = await whole(a.log, 't');
+    expect(textOf(entries)).toBe('call 2');
+    expect(entries.at(-1)).toMatchObject({ outcome: 'completed', text: 'call 2' });
+    expect(shape(entries).filter((type) => type.startsWith('tool.'))).toEqual([
+      'tool.called',
+      'tool.failed',
+      'tool.called',
+      'tool.completed',
+    ]);
+  });
 }
