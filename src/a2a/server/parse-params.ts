@@ -189,7 +189,9 @@ function takeAnswers(given: readonly Part[]): Pick<SendRequest, 'answers' | 'par
 // A data part of another shape is content, whatever its members are called.
 const isEventList = (
   data: JsonObject,
-): data is { readonly awaitedEvents: readonly { readonly id: string; readonly data?: unknown }[] } =>
+): data is {
+  readonly awaitedEvents: readonly { readonly id: string; readonly data?: unknown }[];
+} =>
   Object.keys(data).length === 1 &&
   Array.isArray(data['awaitedEvents']) &&
   data['awaitedEvents'].length > 0 &&

@@ -111,7 +111,9 @@ function runViolation(snapshot: Snapshot, entry: Entry): string | undefined {
     case 'step.stored':
       return stepViolation(snapshot, entry);
     case 'run.suspended':
-      return snapshot.waits?.length ? undefined : 'a run without a durable wait cannot be suspended';
+      return snapshot.waits?.length
+        ? undefined
+        : 'a run without a durable wait cannot be suspended';
     case 'run.finished':
       return endViolation(snapshot, entry.outcome);
     default:

@@ -20,7 +20,10 @@ export const CANCELED_TEXT = 'Response stopped.';
  *
  * A suspended run is left as it is: its wait goes on. Between runs there is nothing to recover except a cancel.
  */
-export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable' | 'continues'>): AgentEvent[] {
+export function recoverRun(
+  snapshot: Snapshot,
+  agent: Pick<Agent, 'resumable' | 'continues'>,
+): AgentEvent[] {
   const { calls, text } = snapshot;
   const used = snapshot.running ? usageSince(snapshot.mark?.usage, snapshot.usage) : {};
   const usage = Object.keys(used).length > 0 && { usage: used };
@@ -44,8 +47,7 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable' | 
   // An agent with durable steps repeats its calls, and finds the results of those that finished.
   if (agent.resumable && snapshot.steps && !agent.continues) return [];
   if (agent.resumable) return failOpenCalls(calls, 'interrupted');
-  if (snapshot.waits)
-    return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];
+  if (snapshot.waits) return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];
   const error = failure(
     'interrupted',
     'The process that ran this task stopped before it finished. Send the message again.',

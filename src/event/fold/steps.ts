@@ -3,7 +3,9 @@ import type { OpenWait, StepRecord } from '../step-types.ts';
 import type { Snapshot } from '../types.ts';
 
 type StepDraft = {
-  -readonly [Field in keyof Pick<Snapshot, 'steps' | 'waits' | 'seq' | 'attempt' | 'mark'>]: Snapshot[Field];
+  -readonly [
+    Field in keyof Pick<Snapshot, 'steps' | 'waits' | 'seq' | 'attempt' | 'mark'>
+  ]: Snapshot[Field];
 };
 
 /** Whether the record ends its step. */

@@ -55,6 +55,8 @@ const OVER = new DuolaneError('canceled', 'the wait is over');
 export class StepRunner implements DurableSteps {
   readonly #host: StepHost;
   readonly #used = new Map<string, UsedStep>();
+  /** Whether the log knows that the turn has durable steps. */
+  #isAnnounced: boolean;
   /** Waits that a suspension leaves open. */
   readonly #waiting = new Set<string>();
   /** Events from outside: those that have arrived, and the steps that wait for one. */
@@ -63,6 +65,7 @@ export class StepRunner implements DurableSteps {
 
   constructor(host: StepHost) {
     this.#host = host;
+    this.#isAnnounced = host.stored.size > 0;
     for (const { id, answer } of host.waits) if (answer) this.#events.set(id, answer);
   }
 
@@ -95,7 +98,9 @@ export class StepRunner implements DurableSteps {
     const at = until instanceof Date ? until.getTime() : Date.now() + until;
     if (!Number.isFinite(at))
       return reject(`invalid time of sleep "${id}": expected a Date or milliseconds`);
-    return this.#once('sleep', id, undefined, () => this.#sleep(id, Math.ceil(at))) as Promise<void>;
+    return this.#once('sleep', id, undefined, () =>
+      this.#sleep(id, Math.ceil(at)),
+    ) as Promise<void>;
   };
 
   readonly waitFor = <T = unknown>(id: string, options: WaitForOptions = {}): Promise<T> =>
@@ -177,10 +182,15 @@ export class StepRunner implements DurableSteps {
   > {
     const { stop, task, turn, onWorking, store } = this.#host;
     const key = stepKey(task, turn, id);
-    const announcement = setTimeout(() => {
-      // Only readers need it. If it cannot be written, the result cannot, either.
+    const announce = (): void => {
+      // It delays nothing. If it cannot be written, the result cannot, either.
       store({ id, kind: 'step', status: 'started', attempt }).catch(() => {});
-    }, ANNOUNCED_AFTER_MS);
+    };
+    // The first step is announced with what comes before it: if the process dies now, the log knows
+    // that the agent has steps, and may be called again.
+    const announcement = this.#isAnnounced ? setTimeout(announce, ANNOUNCED_AFTER_MS) : undefined;
+    if (!this.#isAnnounced) announce();
+    this.#isAnnounced = true;
     onWorking(1);
     let result: unknown;
     try {
@@ -286,11 +296,7 @@ export class StepRunner implements DurableSteps {
   }
 
   /** A suspended run keeps the wait open. Otherwise it is over when `wait` is. */
-  async #whileWaiting<T>(
-    id: string,
-    wait: () => Promise<T>,
-    given?: AbortSignal,
-  ): Promise<T> {
+  async #whileWaiting<T>(id: string, wait: () => Promise<T>, given?: AbortSignal): Promise<T> {
     const { signal } = this.#host.stop;
     signal.throwIfAborted();
     this.#waiting.add(id);
@@ -317,7 +323,9 @@ async function sleepUntil(at: number, signal: AbortSignal): Promise<void> {
 
 /** The idempotency key of a step. No two steps have the same, whatever characters their ids have. */
 export const stepKey = (task: string, turn: string, id: string): string =>
-  [task, turn, id].map((part) => encodeURIComponent(part.replaceAll(/\p{Surrogate}/gu, '\uFFFD'))).join('/');
+  [task, turn, id]
+    .map((part) => encodeURIComponent(part.replaceAll(/\p{Surrogate}/gu, '\uFFFD')))
+    .join('/');
 
 const failureOf = ({ id, attempt = 1, error }: StepRecord): StepError =>
   new StepError(id, attempt, error ?? new DuolaneError('internal', 'the step failed').toJSON());

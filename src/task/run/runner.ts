@@ -353,7 +353,9 @@ class ClaimedTask {
     // An agent that makes progress between its crashes is called again as often as it takes.
     const attempts = snapshot.attempt - (snapshot.steps?.attempt ?? 0);
     const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
-    await this.#writer.put(recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }));
+    await this.#writer.put(
+      recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),
+    );
   }
 
   #next(): Turn | undefined {

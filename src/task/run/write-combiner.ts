@@ -45,8 +45,7 @@ export class WriteCombiner {
    * and does not wait for what is pushed later.
    */
   async written(): Promise<void> {
-    if (this.#batch.length > 0)
-      await new Promise<void>((resolve) => this.#onWritten.push(resolve));
+    if (this.#batch.length > 0) await new Promise<void>((resolve) => this.#onWritten.push(resolve));
     else if (this.#running) await this.#running;
     this.#check();
   }

@@ -55,10 +55,7 @@ export class RunQueue {
   readonly #parties = new Map<string, Party>();
   readonly #claimed = new Map<string, QueuedTask>();
   /** Suspended tasks that wait for a time. */
-  readonly #timers = new Map<
-    string,
-    { readonly item: QueuedTask; readonly dueAt: number }
-  >();
+  readonly #timers = new Map<string, { readonly item: QueuedTask; readonly dueAt: number }>();
   /** No suspended task is due before this. */
   #nextDue = Infinity;
   #served = 0;
