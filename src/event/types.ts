@@ -338,7 +338,7 @@ export interface Snapshot {
   /** Durable waits of the open run that are not over. */
   readonly waits?: readonly OpenWait[];
   /** The run is suspended until one of `waits` is over. */
-  readonly parked?: true;
+  readonly suspended?: true;
   /** The usage of all runs of the task. */
   readonly usage?: Usage;
   /** The error of the last run, if it failed. */

@@ -83,7 +83,7 @@ test('a member that an entry does not change stays the same object', () => {
     error: { code: 'internal', message: 'x', retryable: false },
     steps: { from: 3, attempt: 2 },
     waits: [{ id: 'w', kind: 'event' }],
-    parked: true,
+    suspended: true,
     mark: { text: '' } as never,
   };
   const next = advance(full, { type: 'custom', name: 'n', data: {}, seq: 8, at: 9 });

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
 import { belongsTo, isFinal, entryViolation, openingState } from './entry-rules.ts';
 import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } from '../types.ts';
-import { foldStep, isWoken, takeEvents } from './steps.ts';
+import { foldStep, mayResume, takeEvents } from './steps.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
 import { addUsage } from '../usage.ts';
 
@@ -96,7 +96,7 @@ function copy(from: Snapshot): Draft {
   if (from.answered !== undefined) draft.answered = from.answered;
   if (from.steps !== undefined) draft.steps = from.steps;
   if (from.waits !== undefined) draft.waits = from.waits;
-  if (from.parked !== undefined) draft.parked = from.parked;
+  if (from.suspended !== undefined) draft.suspended = from.suspended;
   return draft;
 }
 
@@ -107,8 +107,8 @@ function copy(from: Snapshot): Draft {
  */
 export function nextTurn(snapshot: Snapshot, now = 0): Turn | undefined {
   if (isFinal(snapshot.state) || snapshot.canceling) return undefined;
-  if (isWoken(snapshot, now)) return snapshot.current;
-  if (snapshot.parked) return undefined;
+  if (mayResume(snapshot, now)) return snapshot.current;
+  if (snapshot.suspended) return undefined;
   // Working without a run: the run was suspended, and every question is answered now.
   if (snapshot.running || snapshot.state === 'working') return snapshot.current;
   return snapshot.unserved[0];
@@ -174,7 +174,7 @@ function fold(draft: Draft, entry: Entry): void {
     case 'step.stored':
       return foldStep(draft, entry);
     case 'run.suspended':
-      draft.parked = true;
+      draft.suspended = true;
       return;
     case 'retry':
       if (entry.discard && !entry.path?.length)
@@ -240,7 +240,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   if (!again || entry.discard) draft.text = '';
   if (entry.discard && draft.delivered?.turn === id) delete draft.delivered;
   delete draft.error;
-  delete draft.parked;
+  delete draft.suspended;
   if (!again) {
     delete draft.steps;
     delete draft.waits;
@@ -266,7 +266,7 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   }
   if (entry.error) draft.error = entry.error;
   delete draft.waits;
-  delete draft.parked;
+  delete draft.suspended;
   draft.pending = [];
   draft.answers = [];
   delete draft.answered;

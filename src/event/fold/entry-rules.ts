@@ -59,7 +59,7 @@ export function entryViolation(snapshot: Snapshot, entry: Entry): string | undef
   if (entry.type === 'run.started') return startViolation(snapshot, entry);
   if (!snapshot.running && !(snapshot.canceling && isEnd(entry)))
     return 'a run opens with run.started, and none is open';
-  if (snapshot.parked && !snapshot.canceling)
+  if (snapshot.suspended && !snapshot.canceling)
     return 'the run is suspended; it goes on with run.started';
   if (snapshot.canceling && isDelta(entry)) return 'no delta follows cancel.requested';
   return runViolation(snapshot, entry);

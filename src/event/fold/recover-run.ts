@@ -32,7 +32,7 @@ export function recoverRun(
       ...failOpenCalls(calls, 'canceled'),
       { type: 'run.finished', outcome: 'canceled', text: CANCELED_TEXT, ...usage },
     ];
-  if (!snapshot.running || snapshot.parked) return [];
+  if (!snapshot.running || snapshot.suspended) return [];
   // A call whose arguments were still arriving can never be finished, so the task does not wait for
   // its questions.
   const unmade = calls.filter((call) => call.partial);

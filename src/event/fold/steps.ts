@@ -67,8 +67,8 @@ export const awaitsEvent = ({ waits = [] }: Pick<Snapshot, 'waits'>, id: string)
   waits.some((wait) => wait.id === id && isOpenEvent(wait));
 
 /** Whether a run that was suspended can go on: an event has arrived, or a time has come. */
-export function isWoken(snapshot: Snapshot, now: number): boolean {
-  if (!isAsleep(snapshot)) return false;
+export function mayResume(snapshot: Snapshot, now: number): boolean {
+  if (!isSuspended(snapshot)) return false;
   return (snapshot.waits ?? []).some(
     ({ answer, until }) => answer !== undefined || (until !== undefined && until <= now),
   );
@@ -79,11 +79,11 @@ export function isWoken(snapshot: Snapshot, now: number): boolean {
  * that. Stores index it.
  */
 export function dueAt(snapshot: Snapshot): number | undefined {
-  if (!isAsleep(snapshot) || snapshot.canceling) return undefined;
+  if (!isSuspended(snapshot) || snapshot.canceling) return undefined;
   const times = (snapshot.waits ?? []).flatMap(({ until }) => until ?? []);
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
 // A run that also asks a person ends as input-required when it is suspended. Its waits stay open.
-const isAsleep = ({ parked, running, waits }: Snapshot): boolean =>
-  waits !== undefined && (parked === true || !running);
+const isSuspended = ({ suspended, running, waits }: Snapshot): boolean =>
+  waits !== undefined && (suspended === true || !running);

@@ -150,7 +150,7 @@ class AgentDriver implements NormalizedRun {
     this.#graceMs = graceMs;
     const { task, logger } = host;
     const continues = agent.continues === true;
-    const isParkable = (): boolean => this.#steps.isWaiting;
+    const canSuspend = (): boolean => this.#steps.isWaiting;
     const replayed = continues ? undefined : host.earlier;
     this.#replay = replayed && new ReplayFilter(replayed.seen, task.calls);
     this.#machine = new RunStateMachine({
@@ -158,7 +158,7 @@ class AgentDriver implements NormalizedRun {
       task: replayed ? withoutRun(task) : task,
       continues,
       logger,
-      isParkable,
+      canSuspend,
     });
     this.#steps = new StepRunner({
       task: turn.task,

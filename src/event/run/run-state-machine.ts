@@ -27,7 +27,7 @@ export interface RunStateOptions {
   /** Gets what was dropped or withheld, and why. */
   readonly logger: Logger;
   /** Whether the run waits for a time or an event, so that it can be suspended. */
-  readonly isParkable?: () => boolean;
+  readonly canSuspend?: () => boolean;
 }
 
 const MAX_WARNINGS = 20;
@@ -260,7 +260,7 @@ export class RunStateMachine {
     if (code === 'suspended') {
       const wait = this.#wait(() => true);
       if (wait) return [...start, ...wait];
-      if (this.#options.isParkable?.()) return [...start, ...this.#park()];
+      if (this.#options.canSuspend?.()) return [...start, ...this.#suspend()];
     }
     // No stop was requested, so an error with one of these codes is a failure of the agent.
     const broken = code === 'canceled' || code === 'suspended' || code === 'fenced';
@@ -278,8 +278,8 @@ export class RunStateMachine {
       const wait = this.#wait(() => true, own);
       if (wait) return [...start, ...wait];
     }
-    if (code === 'suspended' && this.#options.isParkable?.())
-      return [...this.#start(), ...this.#park()];
+    if (code === 'suspended' && this.#options.canSuspend?.())
+      return [...this.#start(), ...this.#suspend()];
     if (SILENT.has(code)) {
       this.#ended = true;
       return code === 'suspended' ? this.#blocks.closeAll() : [];
@@ -351,7 +351,7 @@ export class RunStateMachine {
   }
 
   /** Ends this call of the agent, which is called again when a durable wait is over. */
-  #park(): AgentEvent[] {
+  #suspend(): AgentEvent[] {
     this.#ended = true;
     return [...this.#blocks.closeAll(), { type: 'run.suspended' }];
   }

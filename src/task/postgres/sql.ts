@@ -10,7 +10,7 @@ export type Sql = Readonly<
     | 'beat'
     | 'claim'
     | 'suspects'
-    | 'wake'
+    | 'due'
     | 'queued'
     | 'bookmark'
     | 'unbookmark'
@@ -208,7 +208,7 @@ export function statements(schema: string): Sql {
           from held h, clock c where h.lease_until <= c.now
             or (h.lease_ms > 0 and h.lease_until > c.now + h.lease_ms) limit 1000) as suspects`,
     // Puts suspended tasks whose time has come into the queue, where any replica claims them.
-    wake: `
+    due: `
       update ${schema}.tasks t set rev = t.rev + 1, needs_run = true from (
         select d.key from ${schema}.tasks d where d.due_at <= ${NOW} and d.ended_at is null
           and not d.needs_run and d.worker is null and d.agent = any($1::text[])

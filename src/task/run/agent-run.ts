@@ -145,7 +145,7 @@ export class AgentRun {
   async #finish(): Promise<'ended' | 'suspended'> {
     const { snapshot } = this.#writer;
     if (!snapshot.running) return 'ended';
-    if (snapshot.parked || isResumable(this.#agent, snapshot)) return 'suspended';
+    if (snapshot.suspended || isResumable(this.#agent, snapshot)) return 'suspended';
     await this.#writer.put(recoverRun(snapshot, {}));
     return 'ended';
   }

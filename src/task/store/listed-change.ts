@@ -14,7 +14,7 @@ export function isListedChange(from: Snapshot | undefined, to: Snapshot): boolea
     from.attempt !== to.attempt ||
     from.canceling !== to.canceling ||
     from.pending.length !== to.pending.length ||
-    from.parked !== to.parked ||
+    from.suspended !== to.suspended ||
     from.waits?.length !== to.waits?.length ||
     countTurns(from) !== countTurns(to)
   );

@@ -97,7 +97,7 @@ export class RunQueue {
   }
 
   /** Moves the suspended tasks whose time has come to the queue. */
-  #wakeDue(wall: number): void {
+  #queueDue(wall: number): void {
     if (wall < this.#nextDue) return;
     this.#nextDue = Infinity;
     for (const { item, dueAt: due } of this.#timers.values())
@@ -144,7 +144,7 @@ export class RunQueue {
     except: readonly string[] = [],
     wall: number = Date.now(),
   ): string | undefined {
-    this.#wakeDue(wall);
+    this.#queueDue(wall);
     const expired = this.#expired(agents, now);
     if (expired) return expired.task;
     let found: { readonly item: QueuedTask; readonly party: Party } | undefined;

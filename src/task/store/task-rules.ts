@@ -128,8 +128,8 @@ export class TaskRules {
         'invalid',
         'cannot append a note with a claim; use submit or requestCancel',
       );
-    const { running, parked } = to.snapshot;
-    this.write(head, needsRun(to.snapshot) || (running && !parked) ? to : free(to), rows);
+    const { running, suspended } = to.snapshot;
+    this.write(head, needsRun(to.snapshot) || (running && !suspended) ? to : free(to), rows);
     return to.snapshot.seq;
   }
 

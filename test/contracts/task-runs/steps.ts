@@ -14,7 +14,7 @@ import {
 } from '../../task/replica-world.ts';
 import { type Place, waits, whole } from './fixture.ts';
 
-const isParked = (snapshot: Snapshot): boolean => snapshot.parked === true;
+const isSuspended = (snapshot: Snapshot): boolean => snapshot.suspended === true;
 
 /** Counts the effects of steps by their key, as a system outside would. */
 class Effects {
@@ -162,7 +162,7 @@ export function steppedRuns({ replica, start }: Place): void {
     const a = replica();
     const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
     await runner.submit(turn('a', 't'));
-    const { state, running } = await until(a.log, 't', isParked);
+    const { state, running } = await until(a.log, 't', isSuspended);
     expect([state, running]).toEqual(['working', true]);
     a.kill();
     const b = replica();
@@ -200,8 +200,8 @@ export function steppedRuns({ replica, start }: Place): void {
       const suspendAfterMs = mode === 'suspended' ? 0 : 60_000;
       const first = start(a, { a: agent }, { suspendAfterMs });
       await first.submit(turn('a', 't'));
-      await until(a.log, 't', ({ waits: open, parked }) =>
-        mode === 'suspended' ? parked === true : open?.[0]?.id === 'paid',
+      await until(a.log, 't', ({ waits: open, suspended }) =>
+        mode === 'suspended' ? suspended === true : open?.[0]?.id === 'paid',
       );
       if (mode === 'killed') a.kill();
       const b = mode === 'live' ? a : replica();
@@ -225,7 +225,7 @@ export function steppedRuns({ replica, start }: Place): void {
     };
     const a = replica();
     await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
-    await until(a.log, 't', isParked);
+    await until(a.log, 't', isSuspended);
     expect(textOf(await whole(a.log, 't'))).toBe('timeout');
   });
 
@@ -239,7 +239,7 @@ export function steppedRuns({ replica, start }: Place): void {
     };
     const a = replica();
     await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
-    await until(a.log, 't', isParked);
+    await until(a.log, 't', isSuspended);
     expect(textOf(await whole(a.log, 't'))).toBe('late');
   });
 
@@ -251,7 +251,7 @@ export function steppedRuns({ replica, start }: Place): void {
     const a = replica();
     const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
     await runner.submit(turn('a', 't'));
-    await until(a.log, 't', isParked);
+    await until(a.log, 't', isSuspended);
     expect((await a.log.requestCancel('t')).state).toBe('canceled');
     await expect(runner.submit(answer('a', 't', 'paid'))).rejects.toMatchObject({ code: 'closed' });
     const entries = await collect(a.log.read('t', 0));
@@ -266,11 +266,11 @@ export function steppedRuns({ replica, start }: Place): void {
     const a = replica();
     const first = start(a, { a: agent }, { suspendAfterMs: 0 });
     await first.submit(turn('a', 't'));
-    await until(a.log, 't', isParked);
+    await until(a.log, 't', isSuspended);
     await first[Symbol.asyncDispose]();
     const b = replica(MORTAL);
     for await (const claim of b.log.claims('B', { agents: ['a'] })) {
-      expect(claim.snapshot.parked).toBe(true);
+      expect(claim.snapshot.suspended).toBe(true);
       break;
     }
     b.kill();
