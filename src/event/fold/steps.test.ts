@@ -32,20 +32,18 @@ const anyStep: fc.Arbitrary<TaskEvent> = fc.oneof(
     turn: 'm',
     attempt,
   })),
-  fc.constantFrom('completed' as const, 'failed' as const, 'canceled' as const).map(
-    (outcome): TaskEvent => ({ type: 'run.finished', outcome, text: '' }),
-  ),
-  fc.tuple(fc.constantFrom(...IDS), fc.nat()).map(
-    ([id, number]): TaskEvent => ({
-      type: 'turn.submitted',
-      turn: {
-        ...turn,
-        messageId: `e${number}`,
-        parts: [],
-        answers: [{ id, action: 'accept', content: number }],
-      },
-    }),
-  ),
+  fc
+    .constantFrom('completed' as const, 'failed' as const, 'canceled' as const)
+    .map((outcome): TaskEvent => ({ type: 'run.finished', outcome, text: '' })),
+  fc.tuple(fc.constantFrom(...IDS), fc.nat()).map(([id, number]): TaskEvent => ({
+    type: 'turn.submitted',
+    turn: {
+      ...turn,
+      messageId: `e${number}`,
+      parts: [],
+      answers: [{ id, action: 'accept', content: number }],
+    },
+  })),
 );
 
 /** Folds what is valid, and leaves out the rest. */
