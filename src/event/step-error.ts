@@ -12,7 +12,7 @@ export class StepError extends DuolaneError {
 
   constructor(step: string, attempts: number, failure: Failure, cause?: unknown) {
     const { code, message, ...rest } = failure;
-    super(code, message, { ...rest, ...(cause !== undefined && { cause }) });
+    super(code, message, { ...rest, cause });
     this.step = step;
     this.attempts = attempts;
   }

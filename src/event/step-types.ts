@@ -19,7 +19,7 @@ export interface StepContext {
 export interface StepRetry {
   /** How many attempts a step has in total. */
   readonly attempts: number;
-  /** The delays between them: `firstMs` (1 s), then `factor` (2) times more, up to `maxMs` (60 s). */
+  /** The delays: `firstMs` (1 s), then `factor` (2) times longer, up to `maxMs` (60 s). */
   readonly backoff?: {
     readonly firstMs?: number;
     readonly factor?: number;
@@ -33,7 +33,7 @@ export interface StepOptions {
 }
 
 export interface WaitForOptions {
-  /** JSON Schema of the event's data. It is shown to senders; your code must still check the data. */
+  /** JSON Schema of the event's data. Not every way of delivery checks it. */
   readonly schema?: JsonObject;
   /** How long to wait, over all processes. After it, the step fails with `timeout`. */
   readonly timeoutMs?: number;

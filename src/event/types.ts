@@ -6,9 +6,10 @@ import type { DurableSteps, OpenWait, StepMark, StepRecord } from './step-types.
 /**
  * A function that gets a turn and yields events, usually an `async function*`. It is called once
  * for each turn, and again with the same turn after it was suspended to wait or, if it is
- * `resumable` or has stored durable steps, after its process crashed. A further call goes on where the log ends if the agent
- * `continues`; otherwise it starts over, and the earlier text of the run is void. The runner
- * repairs its events (`normalizeAgent`). It must end when `ctx.signal` aborts.
+ * `resumable` or has stored durable steps, after its process crashed. A further call goes on where
+ * the log ends if the agent `continues`; otherwise it starts over, and the earlier text of the run
+ * is void, except that an agent with durable steps repeats it. The runner repairs its events
+ * (`normalizeAgent`). It must end when `ctx.signal` aborts.
  *
  * @example
  * ```ts
@@ -119,7 +120,7 @@ export type AgentEventBody =
       readonly error: Failure;
       readonly discard: boolean;
     }
-  /** A durable step or wait, as the log needs it to go on. Only `ctx.step` and the like write it. */
+  /** A durable step or wait, as the log needs it. Only `ctx.step` and the like write it. */
   | ({ readonly type: 'step.stored' } & StepRecord)
   /** The run waits for a time or an event and holds no process. It starts again when that comes. */
   | { readonly type: 'run.suspended' }

@@ -197,11 +197,8 @@ const isEventList = (
   data['awaitedEvents'].length > 0 &&
   data['awaitedEvents'].every((event) => isObject(event) && typeof event['id'] === 'string');
 
-const eventAnswer = (id: string, content: unknown): Answer => ({
-  id,
-  action: 'accept',
-  ...(content !== undefined && { content }),
-});
+const eventAnswer = (id: string, content: unknown): Answer =>
+  content === undefined ? { id, action: 'accept' } : { id, action: 'accept', content };
 
 function readAnswer(answer: unknown): Answer {
   if (isObject(answer) && typeof answer['id'] === 'string') {

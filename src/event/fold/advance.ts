@@ -257,8 +257,8 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
 function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
-  const { from } = draft.mark ?? {};
-  draft.mark = { text: 0, turns: countTurns(draft), ...(from !== undefined && { from }) };
+  // A run that ends has begun, so the mark has its first entry, except in older logs.
+  draft.mark = { text: 0, turns: countTurns(draft), from: draft.mark?.from ?? draft.seq };
   if (entry.outcome === 'input-required') {
     if (entry.pending) draft.pending = stillAsked(draft, entry.pending);
     draft.state = waiting(draft.pending);

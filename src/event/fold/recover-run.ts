@@ -18,7 +18,8 @@ export const CANCELED_TEXT = 'Response stopped.';
  * - A durable wait is open: the run is suspended, since a wait must not fail.
  * - Otherwise the run fails as `interrupted`.
  *
- * A suspended run is left as it is: its wait goes on. Between runs there is nothing to recover except a cancel.
+ * A suspended run is left as it is: its wait goes on. Between runs there is nothing to recover
+ * except a cancel.
  */
 export function recoverRun(
   snapshot: Snapshot,

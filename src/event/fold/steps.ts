@@ -1,4 +1,5 @@
 import type { Answer } from '../../ask.ts';
+import { omitUndefined } from '../../json.ts';
 import type { OpenWait, StepRecord } from '../step-types.ts';
 import type { Snapshot } from '../types.ts';
 
@@ -9,7 +10,7 @@ type StepDraft = {
 };
 
 /** Whether the record ends its step. */
-export const isSettled = ({ status }: Pick<StepRecord, 'status'>): boolean =>
+export const isStepOver = ({ status }: Pick<StepRecord, 'status'>): boolean =>
   status === 'completed' || status === 'failed';
 
 /**
@@ -22,17 +23,9 @@ export function foldStep(draft: StepDraft, record: StepRecord): void {
   draft.steps = { from, attempt: draft.attempt };
   if (status === 'started') return;
   const others = (draft.waits ?? []).filter((wait) => wait.id !== id);
-  const waits = isSettled(record)
+  const waits = isStepOver(record)
     ? others
-    : [
-        ...others,
-        {
-          id,
-          kind,
-          ...(until !== undefined && { until }),
-          ...(schema !== undefined && { schema }),
-        },
-      ];
+    : [...others, omitUndefined<OpenWait>({ id, kind, until, schema, answer: undefined })];
   if (waits.length > 0) draft.waits = waits;
   else delete draft.waits;
 }

@@ -7,11 +7,11 @@ import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { truncateEvent } from '../truncate-event.ts';
 import { inheritAgentFlags } from './agent-flags.ts';
 import { RunStateMachine } from './run-state-machine.ts';
-import { ReplayFilter, type SeenEvents } from './replay-filter.ts';
+import { ReplayFilter, type SeenEvents, withoutRun } from './replay-filter.ts';
 import { createContext } from './run-context.ts';
 import { StepRunner } from './step-runner.ts';
 import type { DurableSteps, StepRecord } from '../step-types.ts';
-import type { Agent, AgentContext, AgentEvent, Snapshot, Turn } from '../types.ts';
+import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 
 export interface NormalizeOptions {
   /**
@@ -370,17 +370,6 @@ class AgentDriver implements NormalizedRun {
     const restMs = Math.min(this.#graceMs, this.#deadline - performance.now());
     if (restMs > 0) await settledWithin(returned, restMs);
   }
-}
-
-/** The task without what an agent that starts over does again: its calls and artifacts. */
-function withoutRun(task: Snapshot): Snapshot {
-  const { delivered, current, artifacts } = task;
-  const again = delivered?.turn === current?.messageId ? (delivered?.artifacts ?? []) : [];
-  return {
-    ...task,
-    calls: [],
-    artifacts: artifacts.filter(({ artifactId }) => !again.includes(artifactId)),
-  };
 }
 
 function iteratorOf(events: AsyncIterable<unknown>): AsyncIterator<unknown> {

@@ -1,7 +1,7 @@
 import { encodeEntry } from '../entry-codec.ts';
 import { failOpenCalls } from '../fold/recover-run.ts';
 import { speakerKey } from '../speaker-key.ts';
-import type { AgentEvent, Entry, OpenCall, Usage } from '../types.ts';
+import type { AgentEvent, Entry, OpenCall, Snapshot, Usage } from '../types.ts';
 import { addUsage, usageSince } from '../usage.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
@@ -50,7 +50,7 @@ export class ReplayFilter {
   #at = 0;
   #offset = 0;
   #start: Of<'run.started'> | undefined;
-  #held: AgentEvent[] = [];
+  #repeated: AgentEvent[] = [];
   #usage: Usage | undefined;
   #state: 'comparing' | 'continuing' | 'started over' = 'comparing';
   /** Text of open blocks that was passed on. */
@@ -90,7 +90,7 @@ export class ReplayFilter {
   }
 
   #hold(event: AgentEvent): AgentEvent[] {
-    this.#held.push(event);
+    this.#repeated.push(event);
     return [];
   }
 
@@ -120,16 +120,16 @@ export class ReplayFilter {
 
   #continue(event: AgentEvent): AgentEvent[] {
     this.#state = 'continuing';
-    this.#held = [];
+    this.#repeated = [];
     return [...this.#started(false), ...this.#pass(event)];
   }
 
   #startOver(event: AgentEvent): AgentEvent[] {
     this.#state = 'started over';
-    const held = this.#held;
-    this.#held = [];
+    const repeated = this.#repeated;
+    this.#repeated = [];
     const failed = failOpenCalls(this.#calls, 'interrupted');
-    return [...this.#started(true), ...failed, ...held, event];
+    return [...this.#started(true), ...failed, ...repeated, event];
   }
 
   #started(discards: boolean): AgentEvent[] {
@@ -154,6 +154,17 @@ export class ReplayFilter {
     }
     return [event];
   }
+}
+
+/** The task without what an agent that starts over does again: its calls and artifacts. */
+export function withoutRun(task: Snapshot): Snapshot {
+  const { delivered, current, artifacts } = task;
+  const again = delivered?.turn === current?.messageId ? (delivered?.artifacts ?? []) : [];
+  return {
+    ...task,
+    calls: [],
+    artifacts: artifacts.filter(({ artifactId }) => !again.includes(artifactId)),
+  };
 }
 
 const isDelta = (event: AgentEvent | Entry): event is Delta =>
@@ -193,7 +204,7 @@ function lineOf(event: AgentEvent | Entry): string {
   const members = Object.entries(event)
     .filter(([name, value]) => value !== undefined && !TIMES.has(name))
     .toSorted(([one], [other]) => (one < other ? -1 : 1));
-  return encodeEntry(Object.fromEntries(members) as unknown as Entry);
+  return encodeEntry(Object.fromEntries(members) as object as Entry);
 }
 
 const TIMES = new Set(['at', 'seq', 'ms', 'firstChunkMs']);

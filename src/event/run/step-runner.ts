@@ -1,5 +1,6 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError, type Failure } from '../../errors.ts';
+import { omitUndefined } from '../../json.ts';
 import { raceAbort, sleep } from '../../stream/abort.ts';
 import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import { StepError } from '../step-error.ts';
@@ -149,11 +150,8 @@ export class StepRunner implements DurableSteps {
       const record = { id, kind: 'step', attempt, ms } as const;
       if (!('error' in attempted)) {
         const { output } = attempted;
-        await this.#settle({
-          ...record,
-          status: 'completed',
-          ...(output !== undefined && { output }),
-        });
+        const end = { ...record, status: 'completed' } as const;
+        await this.#settle(output === undefined ? end : { ...end, output });
         return output;
       }
       const error = this.#host.failureOf(attempted.error);
@@ -243,8 +241,7 @@ export class StepRunner implements DurableSteps {
         id,
         kind: 'event',
         status: 'waiting',
-        ...(schema && { schema }),
-        ...(until !== undefined && { until }),
+        ...omitUndefined({ schema, until }),
       });
     const event = await this.#whileWaiting(id, () => this.#event(id, until), signal);
     if (event?.action === 'accept') {
@@ -321,7 +318,7 @@ async function sleepUntil(at: number, signal: AbortSignal): Promise<void> {
     await sleep(Math.min(ms, MAX_TIMER_MS), signal);
 }
 
-/** The idempotency key of a step. No two steps have the same, whatever characters their ids have. */
+/** The idempotency key of a step. It differs for each step, whatever characters ids have. */
 export const stepKey = (task: string, turn: string, id: string): string =>
   [task, turn, id]
     .map((part) => encodeURIComponent(part.replaceAll(/\p{Surrogate}/gu, '\uFFFD')))
@@ -330,7 +327,7 @@ export const stepKey = (task: string, turn: string, id: string): string =>
 const failureOf = ({ id, attempt = 1, error }: StepRecord): StepError =>
   new StepError(id, attempt, error ?? new DuolaneError('internal', 'the step failed').toJSON());
 
-/** Returns the delay before the next attempt; undefined if there is none. */
+/** Returns the delay before the next attempt; undefined after the last one. */
 function delayAfter(
   attempt: number,
   error: unknown,
@@ -350,6 +347,7 @@ const reused = (id: string): string =>
 
 function reject(message: string): Promise<never> {
   const rejected = Promise.reject(new DuolaneError('invalid', message));
+  // Without a handler, it would end the process if the agent does not await the step.
   rejected.catch(() => {});
   return rejected;
 }

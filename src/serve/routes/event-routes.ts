@@ -1,7 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { awaitsEvent } from '../../event/fold/steps.ts';
 import type { Logger, Snapshot, Turn } from '../../event/types.ts';
+import { omitUndefined } from '../../json.ts';
 import { getOwnTask } from '../../task/log/own-task.ts';
 import type { AwaitedEvent, EventUrls, Runner, TaskLog } from '../../task/types.ts';
 import { answered } from '../failure-response.ts';
@@ -39,7 +41,7 @@ export const isEventPath = (pathname: string): boolean => pathname.startsWith(PA
 
 /**
  * Creates the addresses of events. An address contains task, turn, event and its end, and their
- * HMAC: whoever has it can deliver this one event, and nothing else. `baseUrl` is read when an
+ * HMAC: its holder can deliver this one event, and nothing else. `baseUrl` is read when an
  * address is made.
  */
 export function createEvents(
@@ -124,7 +126,7 @@ async function deliver(
   const schema = waits.find((wait) => wait.id === id)?.schema;
   if (isOpen && schema) await checkForm(schema, data);
   const tenant = turns[0]?.tenant;
-  const answer = { id, action: 'accept', ...(data !== undefined && { content: data }) } as const;
+  const answer = omitUndefined<Answer>({ id, action: 'accept', content: data });
   const submitted: Turn = {
     agent,
     task,
@@ -132,8 +134,7 @@ async function deliver(
     messageId,
     parts: [],
     answers: [answer],
-    ...(owner !== undefined && { owner }),
-    ...(tenant !== undefined && { tenant }),
+    ...omitUndefined({ owner, tenant }),
   };
   const { seq } = await runner.submit(submitted);
   return Response.json({ task, event: id, seq }, { status: 202 });

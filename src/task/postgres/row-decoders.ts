@@ -141,11 +141,9 @@ export function decodeSuspects(row: SqlRow | undefined): {
       leaseMs: asNumber(leaseMs) ?? 0,
     };
   });
-  return {
-    suspects,
-    ...(next !== undefined && { nextMs: Number(next) }),
-    ...(due !== undefined && { dueMs: Number(due) }),
-  };
+  const numberOf = (value: unknown): number | undefined =>
+    value === undefined ? undefined : Number(value);
+  return { suspects, ...omitUndefined({ nextMs: numberOf(next), dueMs: numberOf(due) }) };
 }
 
 /** A row of `replicas`. */

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { isSettled } from '../../event/fold/steps.ts';
+import { isStepOver } from '../../event/fold/steps.ts';
 import type { EarlierRuns } from '../../event/run/normalize-agent.ts';
 import { SeenEvents } from '../../event/run/replay-filter.ts';
 import type { StepRecord } from '../../event/step-types.ts';
@@ -52,6 +52,6 @@ export async function readEarlierRuns(
 // `started` is for readers. It says nothing about what is done.
 function addStep(found: Map<string, StepRecord>, record: StepRecord): void {
   const before = found.get(record.id);
-  if (record.status === 'started' || (before && isSettled(before))) return;
+  if (record.status === 'started' || (before && isStepOver(before))) return;
   found.set(record.id, record);
 }

@@ -3,8 +3,8 @@ import type { Snapshot } from '../../event/types.ts';
 
 /**
  * Whether a task has changed for lists of tasks: a turn, a start, an end, a question, an answer, a
- * durable wait or a cancel. Text and tool events are not such a change, so that a token updates no index and no
- * snapshot.
+ * durable wait or a cancel. Text and tool events are not such a change, so that a token updates no
+ * index and no snapshot.
  */
 export function isListedChange(from: Snapshot | undefined, to: Snapshot): boolean {
   return (
