@@ -2,6 +2,9 @@
  * Compares our MCP client and server with those of the official SDK (v2). The pairs alternate, each
  * server in a separate process: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs
  * `peers/mcp-sdk`.
+ *
+ * The `MaxListenersExceededWarning`s are those of the SDK: its HTTP client gives the signal of the
+ * connection to every `fetch`, and its stdio server waits for `drain` once for each message.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -134,6 +134,30 @@ export class DuolaneError extends Error implements Failure {
   }
 }
 
+/** Creates the error for a mistake of the caller: an argument, an option or a request. */
+export const invalid = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('invalid', message, { cause });
+
+/** Creates the error for what a peer sent and its protocol does not allow. */
+export const malformed = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('malformed', message, { cause });
+
+/** Creates the error for what this side, or the peer, cannot do. */
+export const unsupported = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('unsupported', message, { cause });
+
+/** Creates the error for a name or an id that does not exist, or is not the caller's. */
+export const notFound = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('not_found', message, { cause });
+
+/** Creates the error for a caller without valid credentials. */
+export const unauthorized = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('unauthorized', message, { cause });
+
+/** Creates the error for what exceeds a limit. */
+export const tooLarge = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('too_large', message, { cause });
+
 /**
  * Codes whose message is written for the caller: it names what the caller sent or requested. Every
  * other message may contain private data of the server, such as an address, a database user or a
@@ -158,17 +182,26 @@ const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
 export const WITHHELD = 'the server failed; its log has the cause';
 
 /**
- * Converts any thrown value to the failure that a server may send. Code, `retryable` and
- * `retryAfterMs` stay; the message stays only if it is written for callers. If `withheld` is true,
- * the caller of this function must write the original error to the log of the server.
+ * Who gets a failure. `caller`: anyone who may use a server. `peer`: a program that speaks JSON-RPC
+ * or gRPC with this process; it gets every message but that of `internal`, since it has to
+ * distinguish the timeout of a tool from a lost connection.
  */
-export function publicFailure(reason: unknown): {
-  readonly failure: Failure;
-  readonly withheld: boolean;
-} {
+export type Audience = 'caller' | 'peer';
+
+/**
+ * Converts any thrown value to the failure that may leave the process. Code, `retryable` and
+ * `retryAfterMs` stay; the message stays only if it is written for this audience. If `withheld` is
+ * true, the caller of this function must write the original error to a log.
+ */
+export function toPublicFailure(
+  reason: unknown,
+  audience: Audience = 'caller',
+): { readonly failure: Failure; readonly withheld: boolean } {
   const { status: _, ...failure } = DuolaneError.from(reason).toJSON();
-  const withheld = !FOR_CALLERS.has(failure.code);
-  return { failure: withheld ? { ...failure, message: WITHHELD } : failure, withheld };
+  const isPeer = audience === 'peer';
+  const withheld = isPeer ? failure.code === 'internal' : !FOR_CALLERS.has(failure.code);
+  const message = isPeer ? 'internal error' : WITHHELD;
+  return { failure: withheld ? { ...failure, message } : failure, withheld };
 }
 
 /**

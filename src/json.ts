@@ -26,6 +26,16 @@ export const asStrings = (value: unknown): readonly string[] =>
 export const asNumber = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 
+/** Parses JSON text; `undefined` for text that is not JSON. */
+export function tryParse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The caller knows what the text should be, and reports it.
+    return undefined;
+  }
+}
+
 /**
  * Returns the fields without those that are `undefined`. Hot paths keep object literals instead: V8
  * gives an object that is built member by member a shape of its own.

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
-import { modelError } from '../event/retry/model-error.ts';
 import type { Agent, AgentContext, Turn } from '../event/types.ts';
+import { readModel } from './shared/framework-agent.ts';
 
 /**
  * Creates an agent from a source that yields its complete text so far each time, as `stream_text()`
@@ -26,8 +26,10 @@ export function growingText(
   return async function* (turn, ctx) {
     let sent = '';
     yield { type: 'run.started' };
-    try {
-      for await (const text of source(turn, ctx)) {
+    yield* readModel(
+      () => source(turn, ctx),
+      ctx.signal,
+      (text) => {
         if (!text.startsWith(sent))
           throw new DuolaneError(
             'malformed',
@@ -35,11 +37,8 @@ export function growingText(
           );
         const delta = text.slice(sent.length);
         sent = text;
-        yield { type: 'text.delta', id: 'text', delta };
-      }
-    } catch (error) {
-      ctx.signal.throwIfAborted();
-      throw modelError(error, 'internal');
-    }
+        return [{ type: 'text.delta', id: 'text', delta }] as const;
+      },
+    );
   };
 }

@@ -16,6 +16,10 @@ export interface Option {
 export interface Command {
   /** The arguments in the usage line, after the name of the command. */
   readonly usage: string;
+  /** The names of the arguments that must be given, such as `<agent>`. */
+  readonly required?: readonly string[];
+  /** What is expected there, for the error if one is missing. */
+  readonly expected?: string;
   /** The highest number of arguments; any number if undefined. */
   readonly most?: number;
   readonly options?: Readonly<Record<string, Option>>;
@@ -77,6 +81,14 @@ export function readArgs(
     const [text = ''] = errorMessage(cause).split('. ');
     const problem = text.charAt(0).toLowerCase() + text.slice(1).replaceAll("'", '"');
     throw new DuolaneError('invalid', `${problem}; see duolane ${name} --help`, { cause });
+  }
+  const { required = [], expected = '' } = command;
+  if (parsed.positionals.length < required.length && !parsed.values['help']) {
+    const what = required.length === 1 ? 'argument' : 'arguments';
+    throw new DuolaneError(
+      'invalid',
+      `missing ${what} ${required.join(' ')}: expected ${expected}`,
+    );
   }
   const extra = parsed.positionals.slice(command.most ?? Infinity);
   if (extra.length > 0) {

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { Entry, Usage } from '../event/types.ts';
+import { omitUndefined } from '../json.ts';
 import type { EvalCall, EvalCase, EvalRun } from './types.ts';
 
 /** Summarizes the log of one run for its evaluation. Times are those of the log. */
@@ -9,7 +10,7 @@ export function runOf(each: EvalCase, round: number, entries: readonly Entry[]):
   if (!last) throw new DuolaneError('internal', `the run of case "${each.name}" has no end`);
   const texts = entries.filter((entry) => entry.type === 'text.delta' && !entry.path?.length);
   const [first] = texts;
-  return {
+  return omitUndefined<EvalRun>({
     case: each,
     round,
     entries,
@@ -18,10 +19,11 @@ export function runOf(each: EvalCase, round: number, entries: readonly Entry[]):
     calls: callsOf(entries),
     usage: last.usage ?? ({} satisfies Usage),
     totalMs: last.at - started,
-    ...(last.output !== undefined && { output: last.output }),
-    ...(last.error && { error: last.error }),
-    ...(first && { firstTextMs: first.at - started, pauseMs: longestGap(texts) }),
-  };
+    output: last.output,
+    error: last.error,
+    firstTextMs: first && first.at - started,
+    pauseMs: first && longestGap(texts),
+  });
 }
 
 function callsOf(entries: readonly Entry[]): readonly EvalCall[] {

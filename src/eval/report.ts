@@ -1,5 +1,6 @@
 import { addUsage } from '../event/usage.ts';
 import type { Usage } from '../event/types.ts';
+import { omitUndefined } from '../json.ts';
 import type { Evaluated, Measured, Score } from './types.ts';
 
 /** The distribution of one measure over all runs that have it. */
@@ -39,9 +40,7 @@ export function reportOf(agent: string, runs: readonly Measured[]): EvalReport {
   const scores = new Map<string, number[]>();
   for (const { name, value } of runs.flatMap((run) => run.scores))
     scores.set(name, [...(scores.get(name) ?? []), value]);
-  const firstText = spread(runs.flatMap(({ firstTextMs }) => firstTextMs ?? []));
-  const total = spread(runs.map(({ totalMs }) => totalMs));
-  return {
+  return omitUndefined<EvalReport>({
     format: 'duolane-eval',
     version: 1,
     agent,
@@ -49,36 +48,29 @@ export function reportOf(agent: string, runs: readonly Measured[]): EvalReport {
     runs: runs.length,
     passed: runs.filter(({ pass }) => pass).length,
     scores: Object.fromEntries([...scores].map(([name, values]) => [name, mean(values)])),
-    ...(firstText && { firstTextMs: firstText }),
-    ...(total && { totalMs: total }),
+    firstTextMs: spread(runs.flatMap(({ firstTextMs }) => firstTextMs ?? [])),
+    totalMs: spread(runs.map(({ totalMs }) => totalMs)),
     usage: runs.reduce((sum: Usage, run) => addUsage(sum, run.usage), {}),
     results: runs.map(reported),
-  };
+  });
 }
 
-function reported({
-  case: { name },
-  calls,
-  firstTextMs,
-  pauseMs,
-  error,
-  ...run
-}: Measured): ReportedRun {
-  const { round, outcome, text, totalMs, pass, usage, scores } = run;
-  return {
-    case: name,
+function reported(run: Measured): ReportedRun {
+  const { round, outcome, text, totalMs, firstTextMs, pauseMs, error, pass, usage, scores } = run;
+  return omitUndefined<ReportedRun>({
+    case: run.case.name,
     round,
     outcome,
     pass,
     text,
-    tools: calls.map((call) => call.name),
+    tools: run.calls.map((call) => call.name),
     totalMs,
-    ...(firstTextMs !== undefined && { firstTextMs }),
-    ...(pauseMs !== undefined && { pauseMs }),
-    ...(error && { error }),
+    firstTextMs,
+    pauseMs,
+    error,
     usage,
     scores,
-  };
+  });
 }
 
 const mean = (values: readonly number[]): number =>

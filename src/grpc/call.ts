@@ -4,14 +4,14 @@ import {
   type OutgoingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, unauthorized } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { fromHeaders, type Metadata, toHeaders } from './metadata.ts';
 import type { UnsentBytes } from '../http/unsent-bytes.ts';
 import { Outbound } from './outbound.ts';
 import { toTrailers } from './status.ts';
-import { decodeTimeout } from './timeout.ts';
+import { decodeTimeout, endAtDeadline } from './timeout.ts';
 
 /** What a handler can read about its call, and do with it. */
 export interface CallContext extends Abortable {
@@ -39,9 +39,6 @@ export interface CallContext extends Abortable {
    */
   delivered(): Promise<void>;
 }
-
-/** The longest delay of a timer; a later deadline is ignored. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** What a call reports to its server. */
 export interface CallHooks {
@@ -110,18 +107,10 @@ export class ServerCall extends Cancellation implements CallContext {
   limit(): void {
     const timeout = this.#headers['grpc-timeout'];
     if (typeof timeout !== 'string') return;
-    const ms = decodeTimeout(timeout);
-    this.deadline = Date.now() + ms;
-    if (ms > MAX_TIMER_MS) return;
-    this.#timer = setTimeout(
-      () =>
-        this.end(
-          new DuolaneError(
-            'timeout',
-            `${this.path} timed out: the deadline of the client has passed`,
-          ),
-        ),
-      ms,
+    this.deadline = Date.now() + decodeTimeout(timeout);
+    const message = `${this.path} timed out: the deadline of the client has passed`;
+    this.#timer = endAtDeadline(this.deadline, () =>
+      this.end(new DuolaneError('timeout', message)),
     );
   }
 
@@ -144,12 +133,11 @@ export class ServerCall extends Cancellation implements CallContext {
   }
 
   expireAt(time: number): void {
-    const ms = time - Date.now();
-    if (this.#over || ms > MAX_TIMER_MS) return;
-    const expire = (): void =>
-      this.end(new DuolaneError('unauthorized', 'the credentials of the caller have expired'));
+    if (this.#over) return;
     clearTimeout(this.#expiry);
-    this.#expiry = setTimeout(expire, ms);
+    this.#expiry = endAtDeadline(time, () =>
+      this.end(unauthorized('the credentials of the caller have expired')),
+    );
   }
 
   /**

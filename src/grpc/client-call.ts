@@ -1,5 +1,5 @@
 import type { ClientHttp2Stream, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, malformed } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { Connection } from './connection.ts';
@@ -8,22 +8,11 @@ import { Inbound, onlyMessage } from './inbound.ts';
 import { type Metadata, toHeaders } from './metadata.ts';
 import { Outbound } from './outbound.ts';
 import { fromHttp, fromReset, fromTrailers } from './status.ts';
-import { encodeTimeout } from './timeout.ts';
+import { encodeTimeout, endAtDeadline } from './timeout.ts';
 
 interface Beginning extends Abortable {
   readonly deadline?: number | undefined;
   readonly metadata: Metadata;
-}
-
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/** Calls `run` at a Unix time in ms. A time beyond the longest timer is ignored. */
-export function endAtDeadline(
-  deadline: number | undefined,
-  run: () => void,
-): NodeJS.Timeout | undefined {
-  const ms = deadline === undefined ? Infinity : deadline - Date.now();
-  return ms <= MAX_TIMER_MS ? setTimeout(run, ms) : undefined;
 }
 
 /** One call on the client. It is over when the server has sent its status, or when we cancel it. */
@@ -126,10 +115,7 @@ export class ClientCall {
             else if (message) resolve(message);
             else
               reject(
-                new DuolaneError(
-                  'malformed',
-                  `the server sent no response to ${this.#path}: expected one message`,
-                ),
+                malformed(`the server sent no response to ${this.#path}: expected one message`),
               );
           });
       });

@@ -4,10 +4,11 @@ import { raceAbort } from '../stream/abort.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
-import { endAtDeadline, ClientCall, late } from './client-call.ts';
+import { ClientCall, late } from './client-call.ts';
 import { type GrpcConnectOptions, GrpcConnections } from './connection.ts';
 import type { Metadata } from './metadata.ts';
 import { decode, type GrpcMethod } from './method.ts';
+import { endAtDeadline } from './timeout.ts';
 
 /** Options of a `GrpcClient`. */
 export interface GrpcClientOptions extends GrpcConnectOptions {

@@ -5,7 +5,7 @@ import {
   type OutgoingHttpHeaders,
   type SecureClientSessionOptions,
 } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, invalid } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { pingWhileInUse, type KeepAliveOptions } from './keep-alive.ts';
 
@@ -47,7 +47,8 @@ class Connection {
   readonly #session: ClientHttp2Session;
   #open = 0;
   #resets = 0;
-  #failure: Error | undefined;
+  /** Why the connection broke, if it did. */
+  failure: Error | undefined;
 
   constructor(origin: string, options: GrpcConnectOptions) {
     const { connectMs = CONNECT_MS, windowBytes = WINDOW_BYTES } = options;
@@ -67,13 +68,8 @@ class Connection {
       this.#session.setLocalWindowSize(Math.max(windowBytes, CONNECTION_WINDOW_BYTES));
     });
     this.#session.once('close', () => clearTimeout(timer));
-    this.#session.on('error', (error: Error) => (this.#failure ??= error));
+    this.#session.on('error', (error: Error) => (this.failure ??= error));
     pingWhileInUse(this.#session, () => this.#open > 0, options);
-  }
-
-  /** Why the connection broke, if it did. */
-  get failure(): Error | undefined {
-    return this.#failure;
   }
 
   /** Whether the connection has ended or is ending: no new call may begin on it. */
@@ -135,10 +131,7 @@ export class GrpcConnections {
   constructor(url: string, options: GrpcConnectOptions) {
     const { protocol, host } = new URL(url);
     if (protocol !== 'grpc:' && protocol !== 'grpcs:')
-      throw new DuolaneError(
-        'invalid',
-        `invalid address "${url}": expected grpc://host:port or grpcs://host:port`,
-      );
+      throw invalid(`invalid address "${url}": expected grpc://host:port or grpcs://host:port`);
     this.#origin = `${protocol === 'grpc:' ? 'http' : 'https'}://${host}`;
     this.#options = options;
   }

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../errors.ts';
+import { unsupported, tooLarge } from '../errors.ts';
 
 /** One byte for the compression flag and four bytes for the length of the message. */
 const HEADER_BYTES = 5;
@@ -71,15 +71,13 @@ export class FrameDecoder {
 
   #lengthAt(bytes: Uint8Array, at: number): number {
     if (bytes[at] !== 0)
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         'the peer sent a compressed message: compression is not supported; turn it off',
       );
     const length =
       bytes[at + 1]! * 0x1000000 + (bytes[at + 2]! << 16) + (bytes[at + 3]! << 8) + bytes[at + 4]!;
     if (length > this.#maxBytes)
-      throw new DuolaneError(
-        'too_large',
+      throw tooLarge(
         `gRPC message exceeds maxMessageBytes (${this.#maxBytes}): ${length} bytes; increase maxMessageBytes to accept it`,
       );
     return length;

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, malformed } from '../errors.ts';
 import { Fifo } from '../stream/fifo.ts';
 import { DONE, QueueReader, secondReaderError, type QueueSource } from '../stream/queue-reader.ts';
 import { FrameDecoder } from './frames.ts';
@@ -45,7 +45,7 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   finish(): void {
     this.#finish(
       this.#decoder.partial
-        ? { error: new DuolaneError('malformed', 'the peer ended a gRPC stream within a message') }
+        ? { error: malformed('the peer ended a gRPC stream within a message') }
         : {},
     );
   }
@@ -145,12 +145,7 @@ export function onlyMessage(
     try {
       for (const message of decoder.decode(chunk)) {
         if (only)
-          return fail(
-            new DuolaneError(
-              'malformed',
-              'the peer sent several messages in a unary call: expected one',
-            ),
-          );
+          return fail(malformed('the peer sent several messages in a unary call: expected one'));
         only = message;
       }
     } catch (error) {
@@ -159,8 +154,7 @@ export function onlyMessage(
   });
   stream.on('end', () => {
     if (failed) return;
-    if (decoder.partial)
-      fail(new DuolaneError('malformed', 'the peer ended a gRPC stream within a message'));
+    if (decoder.partial) fail(malformed('the peer ended a gRPC stream within a message'));
     else settle(only);
   });
 }

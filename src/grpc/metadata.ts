@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
-import { DuolaneError } from '../errors.ts';
+import { invalid } from '../errors.ts';
 
 /**
  * Data that travels beside the messages. Keys are lower case; a key that ends in `-bin` has bytes,
@@ -27,19 +27,16 @@ export function toHeaders(metadata: Metadata): OutgoingHttpHeaders {
   const headers: OutgoingHttpHeaders = {};
   for (const [key, value] of Object.entries(metadata)) {
     if (!/^[0-9a-z_.-]+$/.test(key) || OWN.has(key))
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `invalid key "${key}" of gRPC metadata: expected lower-case letters, digits, "_", "." and "-", and no reserved name`,
       );
     const bytes = typeof value !== 'string';
     if (bytes !== key.endsWith('-bin'))
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `invalid value of metadata "${key}": expected bytes if, and only if, its key ends in -bin`,
       );
     if (typeof value === 'string' && !/^[\x20-\x7e]*$/.test(value))
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `invalid value of metadata "${key}": expected printable ASCII; send bytes as "${key}-bin"`,
       );
     headers[key] = bytes

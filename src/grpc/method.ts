@@ -5,7 +5,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, malformed } from '../errors.ts';
 
 /** Encodes and decodes one kind of message. An error that `decode` throws becomes `malformed`. */
 export interface Codec<T> {
@@ -45,10 +45,9 @@ export function decode<T>(codec: Codec<T>, bytes: Uint8Array, path: string): T {
     return codec.decode(bytes);
   } catch (cause) {
     if (cause instanceof DuolaneError) throw cause;
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the peer sent a message of ${path} that cannot be decoded: expected the message type of the method`,
-      { cause },
+      cause,
     );
   }
 }

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../errors.ts';
+import { malformed } from '../errors.ts';
 import type { CallContext, ServerCall } from './call.ts';
 import { Inbound, messageTimeout, onlyMessage } from './inbound.ts';
 import { decode, type GrpcMethod } from './method.ts';
@@ -74,14 +74,7 @@ function only(call: ServerCall, maxMessageBytes: number): Promise<Uint8Array> {
     onlyMessage(call.stream, maxMessageBytes, (message, error) => {
       clearTimeout(late);
       if (message) resolve(message);
-      else
-        reject(
-          error ??
-            new DuolaneError(
-              'malformed',
-              'the client sent no message in a unary call: expected one',
-            ),
-        );
+      else reject(error ?? malformed('the client sent no message in a unary call: expected one'));
     });
   });
 }

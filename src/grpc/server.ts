@@ -9,9 +9,10 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, invalid, toPublicFailure, unsupported } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { UnsentBytes } from '../http/unsent-bytes.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
@@ -85,13 +86,18 @@ export interface GrpcListening extends AsyncDisposable {
   readonly calls: number;
 }
 
-const MESSAGE_BYTES = 4 * 2 ** 20;
-const MAX_STREAMS = 1_000;
-const MAX_CALLS = 20_000;
-const MAX_CONNECTIONS = 10_000;
-const STALL_MS = 30_000;
-const MESSAGE_MS = 60_000;
-const IDLE_MS = 300_000;
+/** The limits, which must be positive, with their defaults. Two have a default where they apply. */
+const LIMITS = {
+  maxMessageBytes: 4 * 2 ** 20,
+  maxStreams: 1_000,
+  maxCalls: 20_000,
+  maxConnections: 10_000,
+  maxWatches: undefined,
+  stallMs: 30_000,
+  maxUnsentBytes: undefined,
+  messageMs: 60_000,
+  idleMs: 300_000,
+};
 
 /** Connections that are refused within this time are reported once. */
 const REFUSAL_MS = 60_000;
@@ -118,15 +124,15 @@ export async function listenGrpc(
   { host = '127.0.0.1', port = 0, signal, ...options }: ListenGrpcOptions = {},
 ): Promise<GrpcListening> {
   signal?.throwIfAborted();
-  for (const name of POSITIVE) checkPositive(name, options[name]);
+  for (const name of Object.keys(LIMITS)) checkPositive(name, options[name as keyof typeof LIMITS]);
   const table = new Map([...routes].map((route) => [route.path, route]));
-  const settings = { maxConcurrentStreams: options.maxStreams ?? MAX_STREAMS };
+  const settings = { maxConcurrentStreams: options.maxStreams ?? LIMITS.maxStreams };
   const common = { settings, maxSessionMemory: 64, ...RESETS };
   const server: Http2Server = options.tls
     ? createSecureServer({ ...common, ...options.tls })
     : createServer(common);
   const connections = new ServerConnections(table, options);
-  server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
+  server.maxConnections = options.maxConnections ?? LIMITS.maxConnections;
   server.on('drop', () => connections.refused(server.maxConnections));
   server.on('session', (session) => connections.connected(session));
   server.on('stream', (stream, headers) => connections.take(stream, headers));
@@ -135,21 +141,17 @@ export async function listenGrpc(
     await once(server, 'listening');
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    throw new DuolaneError('invalid', `cannot listen on ${host}:${port}: ${String(code)}`, {
-      cause,
-    });
+    throw invalid(`cannot listen on ${host}:${port}: ${String(code)}`, cause);
   }
   const { port: bound } = server.address() as AddressInfo;
-  let closed: Promise<void> | undefined;
   // Assigned below, because the signal may have aborted while the port was opened.
   let unlisten = (): void => {};
-  const close = async (): Promise<void> => {
+  const dispose = disposeOnce(async () => {
     unlisten();
     const ended = new Promise((resolve) => server.close(resolve));
     await connections.close(options.closeMs ?? 2_000);
     await ended;
-  };
-  const dispose = (): Promise<void> => (closed ??= close());
+  });
   unlisten = onAbort(signal, () => {
     dispose().catch(reportUnexpected);
   });
@@ -170,24 +172,9 @@ interface Client {
   readonly spoke: () => void;
 }
 
-const POSITIVE = [
-  'maxMessageBytes',
-  'maxStreams',
-  'maxCalls',
-  'maxConnections',
-  'maxWatches',
-  'stallMs',
-  'maxUnsentBytes',
-  'messageMs',
-  'idleMs',
-] as const;
-
 function checkPositive(name: string, value: number | undefined): void {
   if (value === undefined || (typeof value === 'number' && value > 0)) return;
-  throw new DuolaneError(
-    'invalid',
-    `invalid ${name} "${String(value)}": expected a positive number`,
-  );
+  throw invalid(`invalid ${name} "${String(value)}": expected a positive number`);
 }
 
 class ServerConnections {
@@ -204,14 +191,14 @@ class ServerConnections {
   constructor(table: ReadonlyMap<string, GrpcRoute>, options: ListenGrpcOptions) {
     this.#table = table;
     this.#options = options;
-    this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
+    this.#maxMessageBytes = options.maxMessageBytes ?? LIMITS.maxMessageBytes;
     this.#limits = {
-      stallMs: options.stallMs ?? STALL_MS,
-      messageMs: options.messageMs ?? MESSAGE_MS,
+      stallMs: options.stallMs ?? LIMITS.stallMs,
+      messageMs: options.messageMs ?? LIMITS.messageMs,
       unsent: new UnsentBytes(options.maxUnsentBytes),
     };
-    this.#maxCalls = options.maxCalls ?? MAX_CALLS;
-    const idleMs = options.idleMs ?? IDLE_MS;
+    this.#maxCalls = options.maxCalls ?? LIMITS.maxCalls;
+    const idleMs = options.idleMs ?? LIMITS.idleMs;
     this.#sweeper = setInterval(() => this.#sweep(idleMs), idleMs / 2).unref();
   }
 
@@ -278,7 +265,7 @@ class ServerConnections {
     this.#serve(call, headers).then(
       () => call.end(),
       (error: unknown) => {
-        if (DuolaneError.from(error).code === 'internal')
+        if (toPublicFailure(error, 'peer').withheld)
           (this.#options.onError ?? reportUnexpected)(error);
         call.end(error);
       },
@@ -288,11 +275,10 @@ class ServerConnections {
   async #serve(call: ServerCall, headers: IncomingHttpHeaders): Promise<void> {
     call.limit();
     const route = this.#table.get(call.path);
-    if (!route) throw new DuolaneError('unsupported', `unknown method "${call.path}"`);
+    if (!route) throw unsupported(`unknown method "${call.path}"`);
     const encoding = headers['grpc-encoding'];
     if (encoding !== undefined && encoding !== 'identity')
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         `unsupported grpc-encoding "${String(encoding)}": compression is not supported; turn it off`,
       );
     const { authorize } = this.#options;

@@ -1,6 +1,6 @@
 import { create, type DescFile, type DescService, toBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError, notFound } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import {
   Health,
@@ -56,7 +56,7 @@ function healthRoutes(services: readonly DescService[], maxWatches: number): Grp
   const answer = (status: Serving) => create(HealthCheckResponseSchema, { status });
   return [
     unary(methodOf(Health.method.check), ({ service }) => {
-      if (!known.has(service)) throw new DuolaneError('not_found', `unknown service "${service}"`);
+      if (!known.has(service)) throw notFound(`unknown service "${service}"`);
       return answer(Serving.SERVING);
     }),
     serverStream(methodOf(Health.method.watch), async function* ({ service }, { signal }) {

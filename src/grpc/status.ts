@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
-import { DuolaneError, type ErrorCode, RETRYABLE } from '../errors.ts';
+import { DuolaneError, type ErrorCode, malformed, RETRYABLE, toPublicFailure } from '../errors.ts';
 import {
   decodeMessage,
   encodeStatusMessage,
@@ -124,7 +124,8 @@ function toMessage(text: string): string {
 }
 
 /**
- * Converts any failure to trailers. The message of an `internal` error never leaves the process.
+ * Converts any failure to trailers. The server reports what `toPublicFailure` withholds from a
+ * peer.
  */
 export function toTrailers(reason: unknown): OutgoingHttpHeaders {
   const error = DuolaneError.from(reason);
@@ -135,11 +136,11 @@ export function toTrailers(reason: unknown): OutgoingHttpHeaders {
       'grpc-status': given.status,
       'grpc-message': toMessage(given.message),
     };
-  const message = error.code === 'internal' ? 'internal error' : error.message;
+  const { code, message } = toPublicFailure(error, 'peer').failure;
   return {
-    'grpc-status': STATUS_OF[error.code],
+    'grpc-status': STATUS_OF[code],
     'grpc-message': toMessage(message),
-    [CODE_KEY]: error.code,
+    [CODE_KEY]: code,
   };
 }
 
@@ -149,10 +150,7 @@ export function fromTrailers(trailers: IncomingHttpHeaders): DuolaneError | unde
   if (status === '0') return undefined;
   const number = /^\d{1,3}$/.test(String(status)) ? Number(status) : undefined;
   if (number === undefined)
-    return new DuolaneError(
-      'malformed',
-      'the peer sent no status at the end of a gRPC call: expected grpc-status',
-    );
+    return malformed('the peer sent no status at the end of a gRPC call: expected grpc-status');
   const message = decodeMessage(String(text)) || `the peer ended the call with status ${number}`;
   const named = trailers[CODE_KEY];
   const code = isCode(named) ? named : (CODES[number] ?? 'server');

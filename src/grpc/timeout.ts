@@ -1,4 +1,4 @@
-import { DuolaneError } from '../errors.ts';
+import { malformed } from '../errors.ts';
 
 const UNIT_MS: Readonly<Record<string, number>> = {
   H: 3_600_000,
@@ -23,9 +23,20 @@ export function encodeTimeout(ms: number): string {
 export function decodeTimeout(text: string): number {
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? [];
   if (digits === undefined || unit === undefined)
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `invalid grpc-timeout "${text.slice(0, 40)}": expected up to 8 digits and a unit, e.g. 500m`,
     );
   return Number(digits) * UNIT_MS[unit]!;
+}
+
+/** The longest delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls `run` at a Unix time in ms. A time beyond the longest timer is ignored. */
+export function endAtDeadline(
+  deadline: number | undefined,
+  run: () => void,
+): NodeJS.Timeout | undefined {
+  const ms = deadline === undefined ? Infinity : deadline - Date.now();
+  return ms <= MAX_TIMER_MS ? setTimeout(run, ms) : undefined;
 }

@@ -22,91 +22,10 @@ export type {
   OnElicitation,
 } from './callbacks/elicitation.ts';
 export type { PeerReport } from './session/peer-error.ts';
-export {
-  type AsyncHookJSONOutput,
-  type BaseHookInput,
-  type ElicitationHookInput,
-  type ElicitationResultHookInput,
-  type ExitReason,
-  HOOK_EVENTS,
-  type HookCallback,
-  type HookCallbackMatcher,
-  type HookEvent,
-  type HookInput,
-  type HookJSONOutput,
-  type HookOptions,
-  type HookPermissionDecision,
-  type NotificationHookInput,
-  type PermissionDeniedHookInput,
-  type PermissionRequestHookInput,
-  type PermissionRequestHookSpecificOutput,
-  type PostCompactHookInput,
-  type PostToolBatchHookInput,
-  type PostToolUseFailureHookInput,
-  type PostToolUseHookInput,
-  type PostToolUseHookSpecificOutput,
-  type PreCompactHookInput,
-  type PreToolUseHookInput,
-  type PreToolUseHookSpecificOutput,
-  type SessionEndHookInput,
-  type SessionStartHookInput,
-  type SessionStartHookSpecificOutput,
-  type StopFailureHookInput,
-  type StopHookInput,
-  type SubagentStartHookInput,
-  type SubagentStopHookInput,
-  type SyncHookJSONOutput,
-  type UserPromptSubmitHookInput,
-  type UserPromptSubmitHookSpecificOutput,
-} from './sdk-types/hook-types.ts';
-export type {
-  AccountInfo,
-  AgentInfo,
-  McpServerStatus,
-  McpSetServersResult,
-  ModelInfo,
-  RewindFilesResult,
-  SDKControlGetContextUsageResponse,
-  SDKControlInitializeResponse,
-  SlashCommand,
-} from './sdk-types/cli-info-types.ts';
+export * from './sdk-types/hook-types.ts';
+export type * from './sdk-types/cli-info-types.ts';
 export { officialCli } from './launch/cli-launch.ts';
-export type {
-  ApiKeySource,
-  ModelUsage,
-  PolicyDecisionMessage,
-  SDKAPIRetryMessage,
-  SDKAssistantMessage,
-  SDKAssistantMessageError,
-  SDKBackgroundTasksChangedMessage,
-  SDKCompactBoundaryMessage,
-  SDKElicitationCompleteMessage,
-  SDKHookProgressMessage,
-  SDKHookResponseMessage,
-  SDKHookStartedMessage,
-  SDKInformationalMessage,
-  SDKLocalCommandOutputMessage,
-  SDKMessage,
-  SDKOtherMessage,
-  SDKPartialAssistantMessage,
-  SDKPermissionDenial,
-  SDKPermissionDeniedMessage,
-  SDKResultError,
-  SDKResultMessage,
-  SDKResultSuccess,
-  SDKSessionStateChangedMessage,
-  SDKStatus,
-  SDKStatusMessage,
-  SDKSystemMessage,
-  SDKTaskNotificationMessage,
-  SDKTaskProgressMessage,
-  SDKTaskStartedMessage,
-  SDKTaskUpdatedMessage,
-  SDKToolProgressMessage,
-  SDKUserMessage,
-  SDKUserMessageReplay,
-  UserInput,
-} from './sdk-types/message-types.ts';
+export type * from './sdk-types/message-types.ts';
 export { asStream, type HostMessage, type HostMessageSubtype } from './frames/host-messages.ts';
 export { openSession } from './session/open-session.ts';
 export type {
@@ -128,18 +47,7 @@ export type {
   SystemPrompt,
   ThinkingConfig,
 } from './options/options.ts';
-export type {
-  CanUseTool,
-  CanUseToolOptions,
-  PermissionBehavior,
-  PermissionDecision,
-  PermissionDecisionClassification,
-  PermissionMode,
-  PermissionResult,
-  PermissionRuleValue,
-  PermissionUpdate,
-  PermissionUpdateDestination,
-} from './sdk-types/permission-types.ts';
+export type * from './sdk-types/permission-types.ts';
 export { AbortError, query, type Query, type QueryInput } from './query/query.ts';
 export {
   getSessionInfo,

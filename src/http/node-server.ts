@@ -189,19 +189,10 @@ export async function listen(
 }
 
 function listenError(error: unknown, host: string, port: number): DuolaneError {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === 'EADDRINUSE') {
-    return new DuolaneError(
-      'invalid',
-      `cannot listen on ${host}:${port}: the port is in use; use another one (--port)`,
-      {
-        cause: error,
-      },
-    );
-  }
-  return new DuolaneError('invalid', `cannot listen on ${host}:${port}: ${String(code)}`, {
-    cause: error,
-  });
+  const { code } = error as NodeJS.ErrnoException;
+  const inUse = 'the port is in use; use another one (--port)';
+  const why = code === 'EADDRINUSE' ? inUse : String(code);
+  return new DuolaneError('invalid', `cannot listen on ${host}:${port}: ${why}`, { cause: error });
 }
 
 async function serveOne(

@@ -11,6 +11,13 @@ export interface Sending {
   end(): void;
 }
 
+/** The part of a long response that its client has not read yet. */
+interface UnreadResponse {
+  remaining: number;
+  readAt: number;
+  readonly cut: () => void;
+}
+
 /**
  * Limits the memory of long responses that clients have not read yet, over all connections. Without
  * it, a client that sends many small requests and reads nothing fills the memory.
@@ -19,7 +26,7 @@ export class UnsentBytes {
   readonly #max: number;
   readonly #now: () => number;
   /** The response that was read longest ago comes first. */
-  readonly #sendings = new Set<{ remaining: number; readAt: number; readonly cut: () => void }>();
+  readonly #sendings = new Set<UnreadResponse>();
   #bytes = 0;
 
   constructor(max: number = defaultMax(), now: () => number = () => performance.now()) {
@@ -58,12 +65,8 @@ export class UnsentBytes {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#max;
   }
 
-  #end(sending: {
-    readonly remaining: number;
-    readonly readAt: number;
-    readonly cut: () => void;
-  }): void {
-    if (this.#sendings.delete(sending as never)) this.#bytes -= sending.remaining;
+  #end(sending: UnreadResponse): void {
+    if (this.#sendings.delete(sending)) this.#bytes -= sending.remaining;
   }
 }
 

@@ -27,18 +27,11 @@ const FIRST_TOKEN = [0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 7.5, 10];
 const CALL = Array.from({ length: 14 }, (_, i) => 0.01 * 2 ** i);
 const RUN = Array.from({ length: 13 }, (_, i) => 0.1 * 2 ** i);
 
-const counter = (name: string, labels: readonly string[], help: string): Metric => ({
-  name,
-  kind: 'counter',
-  help,
-  labels,
-});
-const gauge = (name: string, labels: readonly string[], help: string): Metric => ({
-  name,
-  kind: 'gauge',
-  help,
-  labels,
-});
+const metricOf =
+  (kind: 'counter' | 'gauge') =>
+  (name: string, labels: readonly string[], help: string): Metric => ({ name, kind, help, labels });
+const counter = metricOf('counter');
+const gauge = metricOf('gauge');
 const seconds = (
   name: string,
   labels: readonly string[],

@@ -59,9 +59,7 @@ class AgUiEncoder implements OutputEncoder {
   readonly pause = (): readonly OutputMessage[] => {
     const now = this.#now;
     if (!this.#run || !now) return [];
-    const interrupts = now.pending.map(interruptOf);
-    const outcome = interrupts.length > 0 && { outcome: { type: 'interrupt', interrupts } };
-    return [...this.#closing(now.updatedAt), this.#finished(now.updatedAt, { ...outcome })];
+    return [...this.#closing(now.updatedAt), this.#finished(now.updatedAt, interruptsOf(now))];
   };
 
   #submitted(
@@ -205,12 +203,7 @@ class AgUiEncoder implements OutputEncoder {
     const last = (): OutputMessage => {
       switch (outcome) {
         case 'input-required':
-          return this.#finished(at, {
-            ...(now.pending.length > 0 && {
-              outcome: { type: 'interrupt', interrupts: now.pending.map(interruptOf) },
-            }),
-            ...used,
-          });
+          return this.#finished(at, { ...interruptsOf(now), ...used });
         case 'completed':
           return this.#finished(at, { ...(output !== undefined && { result: output }), ...used });
         case 'canceled':
@@ -316,6 +309,12 @@ const resultOf = (
     content,
     role: 'tool',
   });
+
+/** The outcome of a run that waits for a person. */
+const interruptsOf = ({ pending }: Snapshot): JsonObject =>
+  pending.length === 0
+    ? {}
+    : { outcome: { type: 'interrupt', interrupts: pending.map(interruptOf) } };
 
 const interruptOf = ({ id, kind, message, callId, schema, data }: InputRequest): JsonObject =>
   omitUndefined({

@@ -2,7 +2,7 @@ import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { parseDecision } from '../event/text/parse-decision.ts';
 import type { Part } from '../event/types.ts';
-import { asObject, isDeep, type JsonObject } from '../json.ts';
+import { asObject, isDeep, tryParse, type JsonObject } from '../json.ts';
 
 /** A parsed POST of a front end. */
 export interface PostedTurn {
@@ -80,15 +80,7 @@ function decide(approved: unknown): 'accept' | 'decline' | undefined {
 }
 
 /** The value of JSON text, or the text itself: front ends send the results of tools as text. */
-function jsonOr(text: string): unknown {
-  if (isDeep(text)) return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Text that is not JSON is itself the value.
-    return text;
-  }
-}
+const jsonOr = (text: string): unknown => (isDeep(text) ? text : (tryParse(text) ?? text));
 
 /** The value if it is a string that is not empty. */
 export const string = (value: unknown): string | undefined =>

@@ -1,5 +1,5 @@
 import { advance } from '../event/fold/advance.ts';
-import type { Entry, Snapshot } from '../event/types.ts';
+import type { Entry, Snapshot, Usage } from '../event/types.ts';
 import { omitUndefined, type JsonObject } from '../json.ts';
 import { ApiMessages } from './api-messages.ts';
 import { toolResultContent, RETRY_REASONS, toolBlock, usageOf } from './messages-api.ts';
@@ -114,18 +114,18 @@ class StreamJsonEncoder implements OutputEncoder {
             tool_use_result: entry.output ?? null,
           }),
         ];
-      case 'tool.failed':
+      case 'tool.failed': {
+        const { message } = entry.error;
         return [
           this.#result(
             parent,
             entry.callId,
-            entry.error.message,
-            {
-              tool_use_result: `Error: ${entry.error.message}`,
-            },
+            message,
+            { tool_use_result: `Error: ${message}` },
             true,
           ),
         ];
+      }
       case 'tool.progress': {
         const { callId, message, progress, total } = entry;
         const fields = omitUndefined({ tool_use_id: callId, message, progress, total });
@@ -186,11 +186,7 @@ class StreamJsonEncoder implements OutputEncoder {
   }
 
   #ended({ outcome, text, error, output, usage, at }: Of<'run.finished'>): OutputMessage {
-    const base = {
-      ...this.#figures(at),
-      usage: usageOf(usage),
-      total_cost_usd: usage?.costUsd ?? 0,
-    };
+    const base = this.#figures(at, usage);
     if (outcome === 'completed')
       return {
         type: 'result',
@@ -228,21 +224,21 @@ class StreamJsonEncoder implements OutputEncoder {
         stop_reason: 'tool_use',
         terminal_reason: 'tool_deferred',
         pending,
-        ...this.#figures(at),
-        usage: usageOf(now.usage),
-        total_cost_usd: now.usage?.costUsd ?? 0,
+        ...this.#figures(at, now.usage),
       }),
     ];
   }
 
   /** The measured members of a `result`. */
-  #figures(at: number): JsonObject {
+  #figures(at: number, usage: Usage | undefined): JsonObject {
     const first = this.#firstTextAt;
     return {
       duration_ms: Math.max(0, at - this.#startedAt),
       num_turns: this.#api.steps,
       permission_denials: [],
       ...(first !== undefined && { ttft_ms: Math.max(0, first - this.#startedAt) }),
+      usage: usageOf(usage),
+      total_cost_usd: usage?.costUsd ?? 0,
     };
   }
 

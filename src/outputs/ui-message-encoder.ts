@@ -300,15 +300,11 @@ class UiMessageEncoder implements OutputEncoder {
   }
 
   #end({ outcome, error, output, usage, text }: Of<'run.finished'>): OutputMessage[] {
-    if (outcome === 'input-required') {
-      const paused = this.pause();
-      this.#forget();
-      this.#open = false;
-      return [...paused];
-    }
-    const closing = this.#closing();
+    const waits = outcome === 'input-required';
+    const closing = waits ? [...this.pause()] : this.#closing();
     this.#forget();
     this.#open = false;
+    if (waits) return closing;
     const messageMetadata = omitUndefined({ outcome, usage });
     if (outcome === 'canceled') return [...closing, { type: 'abort', reason: text }];
     if (outcome === 'completed')

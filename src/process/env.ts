@@ -11,6 +11,10 @@ export interface EnvOptions {
   readonly set?: Readonly<Record<string, string | undefined>>;
 }
 
+/** Whether one of the rules names the variable; a trailing `*` matches any ending. */
+export const isListed = (rules: readonly string[], name: string): boolean =>
+  rules.some((rule) => (rule.endsWith('*') ? name.startsWith(rule.slice(0, -1)) : name === rule));
+
 /**
  * Builds the complete environment of a child: `base`, filtered by `allow`, then `set` on top.
  * NODE_OPTIONS is not passed on, because it would run the loaders and debuggers of this process
@@ -26,11 +30,7 @@ export function buildEnv({ base = process.env, allow, set = {} }: EnvOptions = {
   string
 > {
   const allowed = (name: string): boolean =>
-    name !== 'NODE_OPTIONS' &&
-    (allow?.some((rule) =>
-      rule.endsWith('*') ? name.startsWith(rule.slice(0, -1)) : name === rule,
-    ) ??
-      true);
+    name !== 'NODE_OPTIONS' && (!allow || isListed(allow, name));
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(base)) {
     if (value !== undefined && allowed(name)) env[name] = value;

@@ -7,7 +7,6 @@ import { DuolaneError } from '../errors.ts';
 import { settledWithin, sleep } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
-import type { ByteQueue } from './byte-queue.ts';
 import { ChildPipes } from './child-pipes.ts';
 import { closeWhenSilent } from './close-when-silent.ts';
 import { startError, resolveCommand } from './resolve-command.ts';
@@ -77,14 +76,12 @@ function unstarted(options: ProcessOptions, failure: Promise<unknown[]>): Proces
   return Object.assign(transport, { pid: undefined });
 }
 
-class Child implements ProcessTransport {
+class Child extends ChildPipes implements ProcessTransport {
   readonly pid: number;
-  readonly output: ByteQueue;
   readonly exited: Promise<Exit>;
   readonly #child: ChildProcessWithoutNullStreams;
   readonly #options: ProcessOptions;
   readonly #tree: ProcessTree;
-  readonly #pipes: ChildPipes;
   readonly #leaderExit: Promise<void>;
   #leaderGone = false;
   #treeGone = false;
@@ -96,13 +93,12 @@ class Child implements ProcessTransport {
     options: ProcessOptions,
     mark: string | undefined,
   ) {
+    super(child);
     this.#child = child;
     this.#options = options;
     this.#tree = new ProcessTree(pid, mark);
     this.pid = pid;
     child.on('error', () => {}); // A signal could not be sent: the start has succeeded already.
-    this.#pipes = new ChildPipes(child);
-    this.output = this.#pipes.output;
     const stderr = this.#keepStderr();
     this.#leaderExit = new Promise((resolve) => child.once('exit', () => resolve()));
     this.exited = this.#whenExited(stderr);
@@ -113,25 +109,11 @@ class Child implements ProcessTransport {
     freeChunk(chunk);
   }
 
-  write(text: string | Uint8Array, onLost?: (reason: Error) => void): boolean {
-    return this.#pipes.write(text, onLost);
-  }
-
-  drained(): Promise<void> {
-    return this.#pipes.drained();
-  }
-
-  endInput(): void {
-    this.#pipes.endInput();
-  }
-
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
-    this.#pipes.discardUnread();
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
+    this.discardUnread();
     await this.#stop();
     await this.exited;
-  }
+  });
 
   #keepStderr(): { readonly tail: StderrTail; readonly closed: Promise<void> } {
     const { stderr } = this.#child;
@@ -154,7 +136,7 @@ class Child implements ProcessTransport {
     const child = this.#child;
     await this.#leaderExit;
     this.#leaderGone = true;
-    this.#pipes.closeAfterExit();
+    this.closeAfterExit();
     const stderrPipe = child.stderr as Socket;
     closeWhenSilent(
       stderrPipe,

@@ -1,4 +1,4 @@
-import { publicFailure, type ErrorCode, type Failure } from '../errors.ts';
+import { toPublicFailure, type ErrorCode, type Failure } from '../errors.ts';
 import type { Logger } from '../event/types.ts';
 import type { HttpRoute } from './router.ts';
 
@@ -27,7 +27,7 @@ export const RETRY_AFTER_MS = 5000;
  * `conflict`: there the caller must read the current state first, and waiting does not help.
  */
 export function reportFailure(error: unknown, logger: Logger, what = 'a request failed'): Failure {
-  const { failure, withheld } = publicFailure(error);
+  const { failure, withheld } = toPublicFailure(error);
   if (withheld) logger.error(what, { error: textOf(error), ...stackOf(error) });
   return failure.retryable && failure.code !== 'conflict'
     ? { retryAfterMs: RETRY_AFTER_MS, ...failure }

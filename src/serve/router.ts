@@ -8,6 +8,13 @@ export interface HttpRoute {
   readonly handle: (call: RouteCall) => Promise<Response> | Response;
 }
 
+/** Creates a route. */
+export const httpRoute = (
+  method: HttpRoute['method'],
+  path: string,
+  handle: HttpRoute['handle'],
+): HttpRoute => ({ method, path, handle });
+
 /** A request that matched a route. */
 export interface RouteCall {
   readonly request: Request;

@@ -32,7 +32,7 @@ import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './routes/page-files.ts';
 import { isLoopback } from './auth/loopback.ts';
 import { RESOURCE_PATH, resourceRoute } from './auth/protected-resource.ts';
-import { createRouter, statusResponse, type HttpRoute } from './router.ts';
+import { createRouter, httpRoute, statusResponse, type HttpRoute } from './router.ts';
 import { createStreamRights } from './auth/stream-rights.ts';
 import { createSessions, SESSION_PATH } from './auth/login-session.ts';
 import { withSkills } from './routes/tool-skills.ts';
@@ -240,9 +240,8 @@ async function open(
     return closing.use(await listenAgents(host, options, limits, guard, () => ready));
   };
   const grpc = options.grpc && (await openGrpc());
-  const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
-    (each) => each?.tools,
-  )?.tools;
+  const given = [options, ...Object.values(modules).map((module) => module.options)];
+  const tools = given.find((each) => each?.tools)?.tools;
   const mcp =
     tools &&
     closing.use(
@@ -281,23 +280,17 @@ async function open(
   };
   const readiness = createReadiness(log, logger);
   const routes: readonly HttpRoute[] = [
-    { method: 'GET', path: '/healthz', handle: () => statusResponse(200, 'ok') },
-    {
-      method: 'GET',
-      path: '/readyz',
-      async handle() {
-        if (state !== 'ready') return statusResponse(503, state);
-        const { ok } = await readiness();
-        return ok
-          ? statusResponse(200, state)
-          : statusResponse(503, 'the task store does not respond');
-      },
-    },
+    httpRoute('GET', '/healthz', () => statusResponse(200, 'ok')),
+    httpRoute('GET', '/readyz', async () => {
+      if (state !== 'ready') return statusResponse(503, state);
+      const { ok } = await readiness();
+      return ok
+        ? statusResponse(200, state)
+        : statusResponse(503, 'the task store does not respond');
+    }),
     forOperators(metrics.route, isOperator),
-    ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): HttpRoute[] =>
-      mcp
-        ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
-        : [],
+    ...(['POST', 'GET', 'DELETE'] as const).flatMap((method) =>
+      mcp ? [httpRoute(method, '/mcp', ({ request, owner }) => mcp.handle(request, owner))] : [],
     ),
     ...(mcp && options.auth?.jwt ? [resourceRoute(url, options.auth.jwt)] : []),
     ...apiRoutes({
@@ -322,7 +315,6 @@ async function open(
   closing.defer(() => {
     state = 'draining';
   });
-  const given = [options, ...Object.values(modules).map((module) => module.options)];
   for (const resource of new Set(given.flatMap((each) => each?.resources ?? [])))
     resources.use(resource);
   state = 'ready';
@@ -357,7 +349,7 @@ export interface StoreOptions
  * import { openTaskLog } from 'duolane/serve';
  *
  * await using log = await openTaskLog('.duolane/tasks.sqlite');
- * for await (const task of log.list()) console.log(task.task, task.state);
+ * for await (const task of log.list({})) console.log(task.task, task.state);
  * ```
  */
 export async function openTaskLog(file: string, options: StoreOptions = {}): Promise<TaskLog> {

@@ -4,6 +4,8 @@ import { serve, type Served } from './serve.ts';
 import type { ServeOptions } from './types.ts';
 
 export interface ToA2AOptions extends Omit<ServeOptions, 'a2a'>, Omit<TextOptions, 'pattern'> {
+  /** Options of the A2A server: webhooks, limits, heartbeats, the shape and the key of the card. */
+  readonly a2a?: Omit<NonNullable<ServeOptions['a2a']>, 'text'>;
   /** Where text goes while the agent writes it: into one working message, or into an artifact. */
   readonly text?: 'status' | 'artifact';
 }
@@ -19,5 +21,5 @@ export function toA2A(
   { text = 'status', artifact = 'response', chars = 200, preview, ...options }: ToA2AOptions = {},
 ): Promise<Served> {
   const shown = { pattern: text, artifact, chars, ...(preview && { preview }) };
-  return serve(agent, { page: false, ...options, a2a: { text: shown } });
+  return serve(agent, { page: false, ...options, a2a: { ...options.a2a, text: shown } });
 }

@@ -63,7 +63,7 @@ export function waitForWake(
 }
 
 /** Adds `wake` to the set. Returns a function that removes it. */
-export function addListener(wakes: Set<() => void>, wake: () => void): () => void {
-  wakes.add(wake);
-  return () => void wakes.delete(wake);
+export function addListener<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }

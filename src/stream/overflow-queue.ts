@@ -10,9 +10,9 @@ import { reportUnexpected } from './report-unexpected.ts';
 /** Limits of an `OverflowQueue`, and how it writes items to disk. */
 export interface OverflowOptions<T> extends Abortable {
   /** Bytes kept in memory before further items go to disk; 4 MiB by default. */
-  readonly memoryBytes?: number;
+  readonly memoryBytes?: number | undefined;
   /** Bytes on disk before the queue fails with `too_large`; 2 GiB by default. */
-  readonly diskBytes?: number;
+  readonly diskBytes?: number | undefined;
   /** Converts an item to well-formed text and back; JSON by default. */
   readonly encode?: (item: T) => string;
   readonly decode?: (text: string) => T;

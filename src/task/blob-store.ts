@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
+import { omitUndefined } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
 
 /** What is known of a blob without its bytes. */
@@ -102,10 +103,7 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
       const text = await readFile(`${file}.json`, 'utf8').catch(() => undefined);
       const info = text === undefined ? undefined : (JSON.parse(text) as BlobInfo);
       if (!info || !(await mayRead(info, caller))) throw missing(id);
-      const range = rangeOf(info, {
-        ...(start !== undefined && { start }),
-        ...(end !== undefined && { end }),
-      });
+      const range = rangeOf(info, omitUndefined<BlobRange>({ start, end }));
       const open = (): AsyncIterable<Uint8Array> =>
         createReadStream(file, { ...range, ...(signal && { signal }) });
       return { info, range, body: info.bytes === 0 ? chunks() : chunks(open) };

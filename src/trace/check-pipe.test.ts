@@ -310,3 +310,10 @@ test('a SessionEnd hook at the end needs no response; any other does', () => {
     expect.stringContaining('request-unanswered 4'),
   ]);
 });
+
+test('the finding about an invalid line says what was expected, and shows the line', () => {
+  const [frame] = framesOf([['in', host('noise', { text: 'Welcome!' })]]);
+  expect(checkPipe().see(frame as Frame, 1)).toMatchObject([
+    { what: 'stdout of the CLI has a line that is not a JSON object: Welcome!' },
+  ]);
+});

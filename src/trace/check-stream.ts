@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import { isTerminal, isWaiting, readStreamEvent, type RecordedStreamEvent } from './a2a-events.ts';
-import { finding } from './rules.ts';
-import type { Checker, Finding, StreamRecord } from './types.ts';
+import { Findings } from './rules.ts';
+import type { Checker, StreamRecord } from './types.ts';
 
 /** What is known about the request of a stream. */
 export interface CheckStreamOptions {
@@ -16,39 +16,40 @@ export function checkStream({
   requestId,
   resumed = false,
 }: CheckStreamOptions = {}): Checker<StreamRecord> {
-  const sequence = new Sequence(resumed);
+  const found = new Findings();
+  const sequence = new Sequence(resumed, found);
   const ids = new Set<string>();
   let rpcId: unknown = requestId;
   let first = 0;
+  const see = ({ id, data }: StreamRecord, line: number): void => {
+    first ||= line;
+    if (id !== undefined && ids.has(id))
+      found.add('stream-ids', line, `the SSE id ${id} is repeated`);
+    if (id !== undefined) ids.add(id);
+    const response = readResponse(data);
+    if (typeof response === 'string') return found.add('stream-rpc', line, response);
+    if (data.includes('\n'))
+      found.add('stream-rpc', line, 'the JSON is spread over several data lines', 'warning');
+    rpcId ??= response['id'];
+    if (response['id'] !== rpcId) {
+      const what = `the event has the id ${JSON.stringify(response['id'])}, the request ${JSON.stringify(rpcId)}`;
+      found.add('stream-rpc-id', line, what);
+    }
+    if (isObject(response['error'])) {
+      const { code, message } = response['error'];
+      sequence.failed = true;
+      found.add('stream-rpc-error', line, `error ${String(code)}: ${String(message)}`);
+    } else sequence.see(readStreamEvent(response['result']), line);
+  };
   return {
     see(record, line) {
-      first ||= line;
-      const found: Finding[] = [];
-      if (record.id !== undefined && ids.has(record.id))
-        found.push(finding('stream-ids', line, `the SSE id ${record.id} is repeated`));
-      if (record.id !== undefined) ids.add(record.id);
-      const response = readResponse(record.data);
-      if (typeof response === 'string') return [...found, finding('stream-rpc', line, response)];
-      if (record.data.includes('\n'))
-        found.push(
-          finding('stream-rpc', line, 'the JSON is spread over several data lines', 'warning'),
-        );
-      rpcId ??= response['id'];
-      if (response['id'] !== rpcId) {
-        const what = `the event has the id ${JSON.stringify(response['id'])}, the request ${JSON.stringify(rpcId)}`;
-        found.push(finding('stream-rpc-id', line, what));
-      }
-      if (isObject(response['error'])) {
-        const { code, message } = response['error'];
-        sequence.failed = true;
-        return [
-          ...found,
-          finding('stream-rpc-error', line, `error ${String(code)}: ${String(message)}`),
-        ];
-      }
-      return [...found, ...sequence.see(readStreamEvent(response['result']), line)];
+      see(record, line);
+      return found.take();
     },
-    end: () => sequence.end(first),
+    end() {
+      sequence.end(first);
+      return found.take();
+    },
   };
 }
 
@@ -78,101 +79,89 @@ class Sequence {
   #state: string | undefined;
   #ended: string | undefined; // a description of the event that ended the stream
   #last = 0;
+  readonly #found: Findings;
 
-  constructor(resumed: boolean) {
+  constructor(resumed: boolean, found: Findings) {
     this.#resumed = resumed;
+    this.#found = found;
   }
 
-  see(event: RecordedStreamEvent, line: number): Finding[] {
+  see(event: RecordedStreamEvent, line: number): void {
+    const found = this.#found;
     this.#last = line;
     this.#count += 1;
     const begins = this.#count === 1;
     if (event.kind === 'unknown')
-      return [finding('stream-rpc', line, 'the result is not an event of A2A 0.3 or 1.0')];
-    const found: Finding[] = [];
+      return found.add('stream-rpc', line, 'the result is not an event of A2A 0.3 or 1.0');
     if (this.#ended !== undefined && event.kind !== 'task')
-      found.push(finding('stream-after-final', line, `an event follows ${this.#ended}`));
+      found.add('stream-after-final', line, `an event follows ${this.#ended}`);
     if (event.kind === 'message') {
-      if (!begins) found.push(finding('stream-order', line, 'the stream of a Task has a Message'));
+      if (!begins) found.add('stream-order', line, 'the stream of a Task has a Message');
       this.#ended = 'the one Message';
-      return found;
+      return;
     }
     if (begins && event.kind !== 'task' && !this.#resumed)
-      found.push(
-        finding('stream-first-task', line, `the stream begins with a ${event.kind} update`),
-      );
-    found.push(...this.#sameTask(event, line));
-    if (event.kind === 'artifact') return [...found, ...this.#artifact(event, line)];
-    if (event.kind === 'task') found.push(...this.#snapshot(event, begins, line));
-    return [...found, ...this.#status(event, line)];
+      found.add('stream-first-task', line, `the stream begins with a ${event.kind} update`);
+    this.#sameTask(event, line);
+    if (event.kind === 'artifact') return this.#artifact(event, line);
+    if (event.kind === 'task') this.#snapshot(event.state, begins, line);
+    this.#status(event, line);
   }
 
-  end(first: number): Finding[] {
-    if (this.failed || this.#ended !== undefined) return [];
+  end(first: number): void {
+    if (this.failed || this.#ended !== undefined) return;
     if (this.#count === 0)
-      return [finding('stream-no-final', first, 'the stream closed without any event')];
+      return this.#found.add('stream-no-final', first, 'the stream closed without any event');
     const what = `the stream closed in the state ${this.#state ?? 'unknown'}, without a final event`;
-    return [finding('stream-no-final', this.#last, what)];
+    this.#found.add('stream-no-final', this.#last, what);
   }
 
   #sameTask(
-    event: Exclude<RecordedStreamEvent, { kind: 'message' | 'unknown' }>,
+    { taskId, contextId }: Exclude<RecordedStreamEvent, { kind: 'message' | 'unknown' }>,
     line: number,
-  ): Finding[] {
-    const { taskId, contextId } = event;
+  ): void {
     this.#task ??= { taskId, contextId };
     if (
       typeof taskId === 'string' &&
       taskId === this.#task.taskId &&
       contextId === this.#task.contextId
     )
-      return [];
+      return;
     const what = `taskId ${JSON.stringify(taskId)}, contextId ${JSON.stringify(contextId)}: the stream began with ${JSON.stringify(this.#task)}`;
-    return [finding('stream-ids', line, what)];
+    this.#found.add('stream-ids', line, what);
   }
 
-  #snapshot(
-    event: { readonly state: string | undefined },
-    begins: boolean,
-    line: number,
-  ): Finding[] {
+  #snapshot(state: string | undefined, begins: boolean, line: number): void {
     if (begins) {
-      if (this.#resumed || event.state === 'submitted') return [];
-      return [finding('stream-first-submitted', line, `the first Task is ${String(event.state)}`)];
+      if (!this.#resumed && state !== 'submitted')
+        this.#found.add('stream-first-submitted', line, `the first Task is ${String(state)}`);
     }
     // A snapshot of the ended task before the close is allowed.
-    if (this.#ended !== undefined || isTerminal(event.state)) return [];
-    return [finding('stream-order', line, 'the stream has a second Task')];
+    else if (this.#ended === undefined && !isTerminal(state))
+      this.#found.add('stream-order', line, 'the stream has a second Task');
   }
 
-  #status(
-    event: Extract<RecordedStreamEvent, { kind: 'task' | 'status' }>,
-    line: number,
-  ): Finding[] {
+  #status(event: Extract<RecordedStreamEvent, { kind: 'task' | 'status' }>, line: number): void {
     const { state, kind, version, final } = event;
     if (state === undefined)
-      return [finding('stream-state', line, 'the status has no known state')];
+      return this.#found.add('stream-state', line, 'the status has no known state');
     this.#state = state;
-    const found: Finding[] = [];
     if (version === '0.3' && kind === 'status') {
       if (final === true && !isTerminal(state) && !isWaiting(state))
-        found.push(finding('stream-final-flag', line, `final is true on a ${state} status`));
+        this.#found.add('stream-final-flag', line, `final is true on a ${state} status`);
       if (final !== true && isTerminal(state))
-        found.push(finding('stream-final-flag', line, `final is not true on the ${state} status`));
+        this.#found.add('stream-final-flag', line, `final is not true on the ${state} status`);
     }
     if (isTerminal(state) || isWaiting(state) || final === true)
       this.#ended = `the final event (${state})`;
-    return found;
   }
 
-  #artifact(event: Extract<RecordedStreamEvent, { kind: 'artifact' }>, line: number): Finding[] {
+  #artifact(event: Extract<RecordedStreamEvent, { kind: 'artifact' }>, line: number): void {
     const { artifactId, append, last } = event;
     const finished = this.#artifacts.get(artifactId);
     this.#artifacts.set(artifactId, last);
-    if (!append || (this.#resumed && finished === undefined) || finished === false) return [];
+    if (!append || (this.#resumed && finished === undefined) || finished === false) return;
     const what = finished === undefined ? 'was never started' : 'has its last chunk already';
-    return [
-      finding('stream-artifact', line, `append to the artifact ${artifactId}, which ${what}`),
-    ];
+    this.#found.add('stream-artifact', line, `append to the artifact ${artifactId}, which ${what}`);
   }
 }

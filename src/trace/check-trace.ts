@@ -12,7 +12,7 @@ export interface TraceVerdict {
   readonly findings: readonly Finding[];
 }
 
-const KIND = { frame: 'frames', entry: 'entries', event: 'stream', unreadable: 'frames' } as const;
+const KIND = { frame: 'frames', entry: 'entries', event: 'stream' } as const;
 
 /**
  * Checks the records of `readTrace` against all rules. Findings are sorted by line.
@@ -24,35 +24,29 @@ const KIND = { frame: 'frames', entry: 'entries', event: 'stream', unreadable: '
  * ```
  */
 export async function checkTrace(items: AsyncIterable<TraceItem>): Promise<TraceVerdict> {
-  const pipe = checkPipe();
-  const entries = checkEntries();
-  const stream = checkStream();
+  const checkers = { frames: checkPipe(), entries: checkEntries(), stream: checkStream() };
   const findings: Finding[] = [];
-  let kind: TraceVerdict['kind'] | undefined;
+  let known: TraceVerdict['kind'] | undefined;
   let records = 0;
   for await (const item of items) {
     records += 1;
-    if (item.kind !== 'unreadable') kind ??= KIND[item.kind];
+    if (item.kind !== 'unreadable') known ??= KIND[item.kind];
     switch (item.kind) {
       case 'frame':
-        findings.push(...pipe.see(item.frame, item.line));
+        findings.push(...checkers.frames.see(item.frame, item.line));
         break;
       case 'entry':
-        findings.push(...entries.see(item.entry, item.line));
+        findings.push(...checkers.entries.see(item.entry, item.line));
         break;
       case 'event':
-        findings.push(...stream.see(item.event, item.line));
+        findings.push(...checkers.stream.see(item.event, item.line));
         break;
       case 'unreadable':
         findings.push(finding('file-damaged', item.line, item.why));
         break;
     }
   }
-  const ends = { frames: pipe, entries, stream } as const;
-  findings.push(...ends[kind ?? 'frames'].end());
-  return {
-    kind: kind ?? 'frames',
-    records,
-    findings: findings.toSorted((a, b) => a.line - b.line),
-  };
+  const kind = known ?? 'frames';
+  findings.push(...checkers[kind].end());
+  return { kind, records, findings: findings.toSorted((a, b) => a.line - b.line) };
 }

@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { decodeEntry } from '../event/entry-codec.ts';
 import type { Entry, Frame } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { LineDecoder, InvalidLine } from '../wire/jsonl.ts';
+import { LineDecoder, InvalidLine, parseLine } from '../wire/jsonl.ts';
 import type { StreamRecord } from './types.ts';
 
 /** One record of a file, with the number of its line. */
@@ -148,11 +148,7 @@ async function* lines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string,
 }
 
 function parse(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    // The caller reports a line that is not JSON.
-    return undefined;
-  }
+  const value = parseLine(text);
+  // The caller reports a line that is not JSON.
+  return value instanceof InvalidLine ? undefined : value;
 }

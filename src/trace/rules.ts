@@ -239,6 +239,19 @@ export const RULES = {
 /** The name of a rule. */
 export type RuleId = keyof typeof RULES;
 
+/** Collects the findings of a checker until they are taken. */
+export class Findings {
+  readonly #found: Finding[] = [];
+
+  add(...args: Parameters<typeof finding>): void {
+    this.#found.push(finding(...args));
+  }
+
+  take(): Finding[] {
+    return this.#found.splice(0);
+  }
+}
+
 /** Creates a finding of a rule, with the severity of the rule by default. */
 export function finding(rule: RuleId, line: number, what: string, severity?: Severity): Finding {
   const { severity: usual, fix }: Rule = RULES[rule];

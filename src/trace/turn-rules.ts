@@ -1,10 +1,11 @@
 import type { Frame } from '../event/types.ts';
 import { asObject, asObjects, isObject, type JsonObject } from '../json.ts';
-import { finding } from './rules.ts';
-import type { Checker, Finding } from './types.ts';
+import type { Findings } from './rules.ts';
 
 /** The rules of the message lane, and what they know about the current turn. */
-export interface TurnRules extends Checker<Frame> {
+interface TurnRules {
+  see(frame: Frame, line: number): void;
+  end(): void;
   /** Whether a turn runs and the CLI may still send requests for what was registered. */
   readonly needsInput: boolean;
   /** Whether no response to a request of this line can come any more. */
@@ -12,75 +13,79 @@ export interface TurnRules extends Checker<Frame> {
 }
 
 /** Checks the rules of the message lane: turns, results, exit, invalid lines. */
-export function turnRules(): TurnRules {
+export function turnRules(found: Findings): TurnRules {
   let openTurn: number | undefined; // the line of the message that has no result yet
   let bidirectional = false;
   let lastResult: { readonly line: number; readonly failed: boolean } | undefined;
   let ended = false;
 
-  const user = ({ direction, data }: Frame, line: number): Finding[] => {
-    if (direction === 'in') return [];
+  const user = ({ direction, data }: Frame, line: number): void => {
+    if (direction === 'in') return;
     openTurn ??= line;
     const role = asObject(data['message'])['role'];
-    if (role === 'user') return [];
-    return [
-      finding(
-        'message-shape',
-        line,
-        `a user message has the role ${JSON.stringify(role)}: expected "user"`,
-      ),
-    ];
+    const what = `a user message has the role ${JSON.stringify(role)}: expected "user"`;
+    if (role !== 'user') found.add('message-shape', line, what);
   };
 
-  const result = (data: JsonObject, line: number): Finding[] => {
+  const result = (data: JsonObject, line: number): void => {
     const queued = data['queued_turn_count'];
     openTurn = typeof queued === 'number' && queued > 0 ? line : undefined;
     const failed = data['is_error'] === true;
     lastResult = { line, failed };
-    if (!failed) return [];
-    const why = data['errors'] ?? data['result'];
-    return [
-      finding(
-        'result-is-error',
-        line,
-        `the turn failed (${String(data['subtype'])}): ${truncateText(why)}`,
-      ),
-    ];
+    const why = truncateText(data['errors'] ?? data['result']);
+    const what = `the turn failed (${String(data['subtype'])}): ${why}`;
+    if (failed) found.add('result-is-error', line, what);
   };
 
-  const system = ({ direction, data }: Frame, line: number): Finding[] => {
-    if (data['host'] !== true) return data['subtype'] === 'init' ? serverRules(data, line) : [];
+  const system = ({ direction, data }: Frame, line: number): void => {
+    if (data['host'] !== true) {
+      if (data['subtype'] === 'init') serverRules(data, line);
+      return;
+    }
     switch (data['subtype']) {
       case 'noise':
-        return [invalidLine(direction, data, line)];
+        return invalidLine(direction, data, line);
       case 'mcp_server_not_listed':
-        return [
-          finding(
-            'server-not-listed',
-            line,
-            `the server ${String(data['server'])} is not connected`,
-          ),
-        ];
+        return found.add(
+          'server-not-listed',
+          line,
+          `the server ${String(data['server'])} is not connected`,
+        );
       case 'output_ended':
         ended = true;
-        return [];
+        return;
       case 'exited':
         ended = true;
-        return exitRules(data, line);
-      default:
-        return [];
+        exitRules(data, line);
     }
   };
 
-  const exitRules = ({ code, signal }: JsonObject, line: number): Finding[] => {
-    if (!lastResult) return [];
+  const exitRules = ({ code, signal }: JsonObject, line: number): void => {
+    if (!lastResult) return;
     const { failed } = lastResult;
-    if (typeof signal === 'string') {
-      return [finding('exit-code', line, `the CLI ended by ${signal} after its last result`)];
-    }
-    if (failed === (code !== 0)) return [];
+    if (typeof signal === 'string')
+      return found.add('exit-code', line, `the CLI ended by ${signal} after its last result`);
+    if (failed === (code !== 0)) return;
     const what = `the CLI exited with code ${String(code)} after ${failed ? 'a failed' : 'a successful'} result`;
-    return [finding('exit-code', line, what, failed ? 'warning' : 'error')];
+    found.add('exit-code', line, what, failed ? 'warning' : 'error');
+  };
+
+  const serverRules = (data: JsonObject, line: number): void => {
+    for (const { name, status } of asObjects(data['mcp_servers']))
+      if (status === 'failed')
+        found.add(
+          'server-not-listed',
+          line,
+          `the CLI reports the server ${String(name)} as failed`,
+        );
+  };
+
+  const invalidLine = (direction: Frame['direction'], data: JsonObject, line: number): void => {
+    const text = String(data['text']).trim();
+    const from = direction === 'in' ? 'stdout of the CLI' : 'its stdin';
+    const what = `${from} has a line that is not a JSON object: ${truncateText(text)}`;
+    const fatal = direction === 'out' || text === 'null';
+    found.add('line-not-protocol', line, what, fatal ? 'error' : 'warning');
   };
 
   return {
@@ -93,19 +98,15 @@ export function turnRules(): TurnRules {
       if (lane === 'control') {
         bidirectional ||=
           registers(data) || (direction === 'in' && data['type'] === 'control_request');
-        return [];
-      }
-      if (data['type'] === 'user') return user(frame, line);
-      if (data['type'] === 'result') return result(data, line);
-      return data['type'] === 'system' ? system(frame, line) : [];
+      } else if (data['type'] === 'user') user(frame, line);
+      else if (data['type'] === 'result') result(data, line);
+      else if (data['type'] === 'system') system(frame, line);
     },
     end() {
-      if (openTurn === undefined) return [];
+      if (openTurn === undefined) return;
       const severity = ended ? 'error' : 'warning';
       const what = ended ? 'the CLI ended before' : 'the trace ends before';
-      return [
-        finding('turn-without-result', openTurn, `${what} this turn had its result`, severity),
-      ];
+      found.add('turn-without-result', openTurn, `${what} this turn had its result`, severity);
     },
   };
 }
@@ -115,26 +116,6 @@ function registers({ type, request }: JsonObject): boolean {
   const { subtype, sdkMcpServers, hooks } = asObject(request);
   if (type !== 'control_request' || subtype !== 'initialize') return false;
   return (Array.isArray(sdkMcpServers) && sdkMcpServers.length > 0) || isObject(hooks);
-}
-
-function serverRules(data: JsonObject, line: number): Finding[] {
-  return asObjects(data['mcp_servers'])
-    .filter(({ status }) => status === 'failed')
-    .map(({ name }) =>
-      finding('server-not-listed', line, `the CLI reports the server ${String(name)} as failed`),
-    );
-}
-
-function invalidLine(direction: Frame['direction'], data: JsonObject, line: number): Finding {
-  const text = String(data['text']).trim();
-  const from = direction === 'in' ? 'stdout of the CLI' : 'its stdin';
-  const fatal = direction === 'out' || text === 'null';
-  return finding(
-    'line-not-protocol',
-    line,
-    `${from} has a line that is not a JSON asObject: ${truncateText(text)}`,
-    fatal ? 'error' : 'warning',
-  );
 }
 
 const truncateText = (value: unknown): string => {

@@ -1,6 +1,6 @@
 import { DuolaneError, errorMessage } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { onAbort } from '../stream/abort.ts';
+import { onAbort, settledWithin } from '../stream/abort.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import {
@@ -9,6 +9,7 @@ import {
   type ControlRequest,
   type ControlResponse,
   errorResponse,
+  requestFrame,
 } from './control-peer.ts';
 
 /**
@@ -192,13 +193,7 @@ export class ControlLink {
   /** Resolves when no handler runs, or after `ms`. */
   async idle(ms: number): Promise<void> {
     if (this.#calls.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    await settledWithin(new Promise<void>((resolve) => (this.#onIdle = resolve)), ms);
   }
 
   #runAll(effects: readonly ControlEffect[]): void {
@@ -282,9 +277,3 @@ export class ControlLink {
     return { ok: false, error: message, errorCode };
   }
 }
-
-const requestFrame = (id: string, request: ControlRequest): JsonObject => ({
-  type: 'control_request',
-  request_id: id,
-  request,
-});

@@ -118,10 +118,7 @@ export class ControlPeer {
       return { id, effect: { do: 'reject', id, error } };
     }
     this.#outgoing.set(id, request.subtype);
-    return {
-      id,
-      effect: { do: 'write', frame: { type: 'control_request', request_id: id, request } },
-    };
+    return { id, effect: { do: 'write', frame: requestFrame(id, request) } };
   }
 
   /**
@@ -221,11 +218,7 @@ export class ControlPeer {
     }
     if (!isObject(request) || typeof request['subtype'] !== 'string') {
       if (this.writeClosed) return { do: 'ignore', why: 'control request without subtype', frame };
-      const answer = envelope(id, {
-        ok: false,
-        error: 'invalid control request: expected request.subtype',
-      });
-      return { do: 'write', frame: { type: 'control_response', response: answer } };
+      return errorResponse(id, 'invalid control request: expected request.subtype');
     }
     this.#incoming.set(id, request as ControlRequest);
     return { do: 'serve', id, request: request as ControlRequest };
@@ -266,6 +259,12 @@ export class ControlPeer {
     };
   }
 }
+
+export const requestFrame = (id: string, request: ControlRequest): JsonObject => ({
+  type: 'control_request',
+  request_id: id,
+  request,
+});
 
 /** The effect that writes an error response to a request of the peer. */
 export const errorResponse = (id: string, error: string): ControlEffect => ({

@@ -1,4 +1,4 @@
-import { DuolaneError, type ErrorCode } from '../errors.ts';
+import { DuolaneError, toPublicFailure, type ErrorCode } from '../errors.ts';
 import { asObject } from '../json.ts';
 import { RPC, rpcError, type RpcError, type RpcId } from './json-rpc.ts';
 
@@ -53,14 +53,14 @@ class PeerError extends Error {
 }
 
 /**
- * Converts any failure to an error response. The error of another peer is forwarded unchanged; the
- * message of an `internal` error never leaves the process.
+ * Converts any failure to an error response. The error of another peer is forwarded unchanged. The
+ * caller reports what `toPublicFailure` withholds from a peer.
  */
 export function toRpcError(id: RpcId | null, reason: unknown): RpcError {
   const error = DuolaneError.from(reason);
   if (error.cause instanceof PeerError) return { jsonrpc: '2.0', id, error: error.cause.error };
-  const message = error.code === 'internal' ? 'internal error' : error.message;
-  return rpcError(id, RPC_CODE[error.code], message);
+  const { failure } = toPublicFailure(error, 'peer');
+  return rpcError(id, RPC_CODE[failure.code], failure.message);
 }
 
 /**

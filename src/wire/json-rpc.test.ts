@@ -8,10 +8,20 @@ import {
   readRpc,
   RPC,
   rpcError,
-  rpcNotification,
-  rpcRequest,
   rpcResult,
 } from './json-rpc.ts';
+
+const rpcRequest = (id: string | number, method: string, params?: JsonObject): JsonObject => ({
+  jsonrpc: '2.0',
+  id,
+  method,
+  ...(params && { params }),
+});
+const rpcNotification = (method: string, params?: JsonObject): JsonObject => ({
+  jsonrpc: '2.0',
+  method,
+  ...(params && { params }),
+});
 
 const kinds = (message: JsonObject): string[] =>
   Object.entries({ isRequest: isRpcRequest, isNotification, isResponse }).flatMap(([name, is]) =>

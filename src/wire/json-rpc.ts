@@ -92,19 +92,6 @@ const refuse = (
 const isErrorObject = (error: unknown): boolean =>
   isObject(error) && typeof error['code'] === 'number' && typeof error['message'] === 'string';
 
-export const rpcRequest = (id: RpcId, method: string, params?: JsonObject): RpcRequest => ({
-  jsonrpc: '2.0',
-  id,
-  method,
-  ...(params !== undefined && { params }),
-});
-
-export const rpcNotification = (method: string, params?: JsonObject): RpcNotification => ({
-  jsonrpc: '2.0',
-  method,
-  ...(params !== undefined && { params }),
-});
-
 export const rpcResult = (id: RpcId, result: unknown): RpcSuccess => ({
   jsonrpc: '2.0',
   id,

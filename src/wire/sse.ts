@@ -32,7 +32,7 @@ const LF = 0x0a;
  *
  * @example
  * ```ts
- * response.write(encodeSse({ id: '42', data: JSON.stringify(event) }));
+ * stream.write(encodeSse({ id: '42', data: JSON.stringify({ text: 'hello' }) }));
  * ```
  */
 export function encodeSse({ id, event, data, retry }: SseEvent): string {

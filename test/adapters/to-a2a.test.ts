@@ -68,6 +68,14 @@ const telling: Agent = async function* () {
     yield { type: 'text.delta', id: 't', delta: long.slice(i, i + 10) };
 };
 
+test('the options of the A2A server are those of the caller, except the text', async () => {
+  await using served = await serving(growing, { a2a: { push: false } });
+  const response = await fetch(`${served.url}/.well-known/agent-card.json`);
+  expect(await response.json()).toMatchObject({ capabilities: { pushNotifications: false } });
+  const events = await say(served);
+  expect(words(working(events).at(-1))).toBe(WHOLE);
+});
+
 test('growing text becomes deltas, each sent once', async () => {
   const events = await all(normalizeAgent(growing)(turnOf('m1'), contextFor().ctx));
   const deltas = events.flatMap((event) => (event.type === 'text.delta' ? [event.delta] : []));

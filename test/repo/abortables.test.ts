@@ -22,7 +22,7 @@ import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { ResumableStream } from '../../src/mcp/json-rpc/http/server/resumable-stream.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { PendingRequests } from '../../src/mcp/json-rpc/pending-requests.ts';
-import { TokenSigner } from '../../src/mcp/json-rpc/server/signed-token.ts';
+import { TokenSigner } from '../../src/mcp/sources/signed-token.ts';
 import { serveMessages } from '../../src/mcp/json-rpc/server/serve-messages.ts';
 import { CursorPages } from '../../src/mcp/sources/cursor-pages.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';

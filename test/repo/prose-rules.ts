@@ -191,13 +191,24 @@ const ERRORS: ReadonlySet<string> = new Set([
   'StoreError',
   'GrpcError',
 ]);
+/** The functions of `src/errors.ts` that create an error from its message. */
+const FACTORIES = new Set([
+  'invalid',
+  'malformed',
+  'notFound',
+  'tooLarge',
+  'unauthorized',
+  'unsupported',
+]);
 
 /** Texts of errors: no full stop at the end, a lower-case start or a name. */
 export function errorTexts({ file, source, nodes }: Parsed): Violation[] {
   return nodes.flatMap((node) => {
-    if (node.type !== 'NewExpression' || !ERRORS.has(String((node['callee'] as Node)['name'])))
-      return [];
-    const text = textOfMessage((node['arguments'] as Node[])[1]);
+    const callee = String((node['callee'] as Node | undefined)?.['name']);
+    const given = (node['arguments'] ?? []) as Node[];
+    const created = node.type === 'NewExpression' && ERRORS.has(callee);
+    const called = node.type === 'CallExpression' && FACTORIES.has(callee);
+    const text = created ? textOfMessage(given[1]) : called ? textOfMessage(given[0]) : undefined;
     if (text === undefined) return [];
     const where = `${file}:${lineAt(source, Number(node['start']))}`;
     return [

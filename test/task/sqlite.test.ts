@@ -1,8 +1,9 @@
+import { EventEmitter } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Worker } from 'node:worker_threads';
+import { MessageChannel, type Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
 import { type Claim, createRunner, sqliteLog } from '../../src/task/index.ts';
 import { openLog } from '../../src/task/store/index.ts';
@@ -209,7 +210,7 @@ describe('sqlite log', () => {
 
   test('a list of outlines reads nothing of what tasks have said', async () => {
     const first = await sqliteLog({ file });
-    for (const task of ['t0', 't1', 't2']) await longTask(first, task, 1000);
+    for (const task of ['t0', 't1', 't2']) await longTask(first, task, 10_000);
     await first[Symbol.asyncDispose]();
     const db = openDatabase(file);
     db.exec(`delete from entries; update snapshots set line = 'x'`);
@@ -221,6 +222,45 @@ describe('sqlite log', () => {
       't1 completed',
       't2 completed',
     ]);
+  });
+
+  test('a log has an outline from when it becomes long, and a short one has none', async () => {
+    const first = await sqliteLog({ file });
+    await longTask(first, 'short', 1000);
+    const { claim } = await first.submit(turn('growing'), { worker: 'A' });
+    await first.append(claim as Claim, 1, [{ type: 'run.started' }]);
+    // Deltas are no change for lists, but a list must not read them from the file.
+    await first.append(claim as Claim, 2, [
+      { type: 'text.delta', id: 'x', delta: manyWords(2000) },
+    ]);
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    const outlined = db.prepare('select id from outlines join tasks on key = task').all();
+    db.close();
+    expect(outlined.map(({ id }) => id)).toEqual(['growing']);
+    await using log = await sqliteLog({ file });
+    const states = async (): Promise<string[]> =>
+      (await collect(log.list({ outline: true }))).map(({ task, state }) => `${task} ${state}`);
+    expect(await states()).toEqual(expect.arrayContaining(['growing working', 'short completed']));
+    await log.requestCancel('growing');
+    expect(await states()).toEqual(expect.arrayContaining(['growing canceled', 'short completed']));
+  });
+
+  test('an outline of the file follows its task, also when the log is short', async () => {
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    await first.append(claim as Claim, 1, [{ type: 'run.started' }]);
+    const snapshot = (await first.get('t')) as Snapshot;
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    // The version before wrote an outline of every task.
+    db.prepare('insert into outlines values(1, ?)').run(encodeSnapshot(snapshot));
+    db.close();
+    const second = await sqliteLog({ file });
+    await second.requestCancel('t');
+    await second[Symbol.asyncDispose]();
+    await using log = await sqliteLog({ file });
+    expect(await collect(log.list({ outline: true }))).toMatchObject([{ state: 'canceled' }]);
   });
 
   test('a page of long tasks ends early, so that a list holds a few of them at a time', async () => {
@@ -379,6 +419,19 @@ describe('sqlite log', () => {
 
   test('a file that cannot be opened is refused with the reason', async () => {
     await expect(sqliteLog({ file: folder })).rejects.toMatchObject({ code: 'server' });
+  });
+
+  test('the reason of a thread that cannot open the file is read, even if its exit is seen first', async () => {
+    const opening = threadStore(() => {
+      const { port1, port2 } = new MessageChannel();
+      const worker = Object.assign(new EventEmitter(), { ref() {}, unref() {} });
+      queueMicrotask(() => {
+        port2.postMessage({ failure: { code: 'unsupported', message: 'newer', retryable: false } });
+        worker.emit('exit', 0);
+      });
+      return { worker: worker as unknown as Worker, port: port1 };
+    });
+    await expect(opening).rejects.toMatchObject({ code: 'unsupported', message: 'newer' });
   });
 
   test('a restart finds tasks, folds what came after the last snapshot, and frees every claim', async () => {

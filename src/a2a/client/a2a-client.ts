@@ -1,6 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
-import { asArray, asObject, asObjects, isObject, type JsonObject } from '../../json.ts';
+import {
+  asArray,
+  asObject,
+  asObjects,
+  isObject,
+  omitUndefined,
+  tryParse,
+  type JsonObject,
+} from '../../json.ts';
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import { httpFailure, readResponse } from './read-response.ts';
 import {
@@ -9,7 +17,9 @@ import {
   type Interface,
   type Preference,
 } from './choose-interface.ts';
-import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialects.ts';
+import { CLIENT_10 } from '../protocol/client-dialect.ts';
+import { CLIENT_03 } from '../v0.3/json-rpc-dialect.ts';
+import { CLIENT_03_REST } from '../v0.3/rest-dialect.ts';
 import { sendMessage } from './poll-task.ts';
 import { A2AStream, type ServerCapabilities, type StreamOptions } from './a2a-stream.ts';
 import { A2AHttpTransport } from './http-transport.ts';
@@ -139,21 +149,12 @@ async function readCard(
       response,
       `cannot read the agent card at ${at}: the server returned HTTP ${response.status}`,
     );
-  const card = parseOrUndefined(text);
+  const card = tryParse(text);
   if (isObject(card)) return card;
   throw new DuolaneError(
     'not_found',
     `${at} did not return an agent card: expected a JSON object; check the address`,
   );
-}
-
-function parseOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The caller reports text that is not JSON together with the address.
-    return undefined;
-  }
 }
 
 /** Throws if the card names a foreign origin, which would get the caller's credentials. */
@@ -315,15 +316,13 @@ function paramsOf(message: string | readonly A2APart[], options: SendOptions): J
     messageId,
     role: 'ROLE_USER',
     parts: typeof message === 'string' ? [{ text: message }] : message,
-    ...(taskId !== undefined && { taskId }),
-    ...(contextId !== undefined && { contextId }),
-    ...(metadata && { metadata }),
+    ...omitUndefined<Partial<A2AMessage>>({ taskId, contextId, metadata }),
   };
-  const configuration = {
-    ...(push && { taskPushNotificationConfig: push }),
-    ...(historyLength !== undefined && { historyLength }),
-    ...(returnImmediately === true && { returnImmediately }),
-  };
+  const configuration = omitUndefined<JsonObject>({
+    taskPushNotificationConfig: push,
+    historyLength,
+    returnImmediately: returnImmediately || undefined,
+  });
   return { message: sent, configuration };
 }
 

@@ -1,6 +1,6 @@
 import type { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import type { ClientDialect, Decoded } from './client-dialects.ts';
+import type { ClientDialect, Decoded } from '../protocol/client-dialect.ts';
 import type { Operation } from '../protocol/dialect.ts';
 import type { A2ATask } from '../protocol/model.ts';
 

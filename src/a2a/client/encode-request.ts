@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { asObjects, asString, type JsonObject } from '../../json.ts';
 import { httpFailure } from './read-response.ts';
-import type { ClientDialect } from './client-dialects.ts';
+import type { ClientDialect } from '../protocol/client-dialect.ts';
 import type { Operation } from '../protocol/dialect.ts';
 import { errorOptions, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
@@ -36,7 +36,7 @@ export function encodeRpcRequest(
       'unsupported',
       `A2A ${dialect.version} over JSON-RPC has no operation "${operation}"`,
     );
-  const given = dialect.version === '1.0' && tenant !== undefined ? { tenant, ...params } : params;
+  const given = dialect.hasTenants && tenant !== undefined ? { tenant, ...params } : params;
   const body = { jsonrpc: '2.0', id, method, params: dialect.encode(operation, given) };
   return { url, method: 'POST', body: JSON.stringify(body) };
 }
@@ -50,8 +50,9 @@ export function restRequest(
   operation: Operation,
   params: JsonObject,
 ): EncodedRequest {
-  const is03 = dialect.version === '0.3';
-  const prefix = is03 ? '/v1' : tenant === undefined ? '' : `/${encodeURIComponent(tenant)}`;
+  const { restPaths, hasTenants } = dialect;
+  const named = hasTenants && tenant !== undefined ? `/${encodeURIComponent(tenant)}` : '';
+  const prefix = restPaths.prefix + named;
   // The agent's URL may have a query of its own, which follows the path of the operation.
   const [address = '', ...given] = url.split('?');
   const base = `${address.endsWith('/') ? address.slice(0, -1) : address}${prefix}`;
@@ -81,7 +82,7 @@ export function restRequest(
     case 'deletePush':
       return { url: `${configs}/${segment(id)}${query()}`, method: 'DELETE' };
     case 'extendedCard':
-      return { url: `${base}/${is03 ? 'card' : 'extendedAgentCard'}${query()}`, method: 'GET' };
+      return { url: `${base}/${restPaths.extendedCard}${query()}`, method: 'GET' };
   }
 }
 

@@ -1,11 +1,11 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Fetch } from '../../http/light-fetch.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, tryParse, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
 import { httpFailure, readResponse } from './read-response.ts';
-import type { ClientDialect } from './client-dialects.ts';
+import type { ClientDialect } from '../protocol/client-dialect.ts';
 import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from './encode-request.ts';
 import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
@@ -54,7 +54,7 @@ export class A2AHttpTransport implements A2ATransport {
   ): AsyncGenerator<Received, void, undefined> {
     const idle = new AbortController();
     const unlisten = onAbort(signal, (reason) => idle.abort(reason));
-    const { silenceMs, dialect } = this.#options;
+    const { silenceMs } = this.#options;
     const timer = setTimeout(
       () => idle.abort(new DuolaneError('network', `no byte within silenceMs (${silenceMs} ms)`)),
       silenceMs,
@@ -66,7 +66,7 @@ export class A2AHttpTransport implements A2ATransport {
         this.#unwrap(parse(text, response), response);
         const message = 'the server sent a single response: expected text/event-stream';
         yield { malformed: new DuolaneError('malformed', message) };
-        yield this.#read(text, '', response, dialect);
+        yield this.#read(text, '', response);
         return;
       }
       const decoder = new SseDecoder();
@@ -76,7 +76,7 @@ export class A2AHttpTransport implements A2ATransport {
         this.retryMs = decoder.retryMs;
         for (const message of messages) {
           if (message instanceof InvalidLine) yield { malformed: message.error };
-          else yield this.#read(message.data, message.lastEventId, response, dialect);
+          else yield this.#read(message.data, message.lastEventId, response);
         }
       }
     } catch (error) {
@@ -89,17 +89,12 @@ export class A2AHttpTransport implements A2ATransport {
     }
   }
 
-  #read(data: string, id: string, response: Response, dialect: ClientDialect): Received {
-    let value: unknown;
-    try {
-      value = JSON.parse(data);
-    } catch {
-      // Reported below, like JSON of another type.
-    }
+  #read(data: string, id: string, response: Response): Received {
+    const value = tryParse(data);
     if (!isObject(value)) return { malformed: notAnObject('an event') };
     const inner = this.#unwrap(value, response);
     try {
-      return { id, ...dialect.decodeEvent(inner) };
+      return { id, ...this.dialect.decodeEvent(inner) };
     } catch (error) {
       return { malformed: DuolaneError.from(error, 'malformed') };
     }
@@ -115,15 +110,13 @@ export class A2AHttpTransport implements A2ATransport {
       binding === 'JSONRPC'
         ? encodeRpcRequest(this.#options, this.#nextId++, operation, params)
         : restRequest(this.#options, operation, params);
-    const supported = extensions.join(', ');
     const init: RequestInit = {
       method,
       redirect: 'error',
       headers: {
         accept: 'application/json, application/a2a+json, text/event-stream',
         'a2a-version': dialect.version,
-        // 0.3 has the header with the prefix X, and some of its servers read no other.
-        [dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions']: supported,
+        [dialect.extensionHeader]: extensions.join(', '),
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
         ...headers,

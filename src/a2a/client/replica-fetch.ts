@@ -7,7 +7,7 @@ import type { Fetch } from '../../http/light-fetch.ts';
  * no server: whether any other request may be repeated is up to the caller.
  *
  * @example
- * const urls = ['http://127.0.0.1:3001', 'http://127.0.0.1:3002'];
+ * const urls = ['http://127.0.0.1:3001', 'http://127.0.0.1:3002'] as const;
  * const client = await connectA2A(urls[0], { fetch: replicaFetch(urls), origins: urls });
  */
 export function replicaFetch(urls: readonly string[], fetch: Fetch = globalThis.fetch): Fetch {

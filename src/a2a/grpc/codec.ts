@@ -27,36 +27,21 @@ export const SERVICES: Readonly<Record<Version, DescService>> = {
 
 const NAMES: Readonly<Record<Version, Partial<Record<Operation, string>>>> = {
   '1.0': METHOD_NAMES['1.0'],
+  // Its service has no ListTasks.
   '0.3': {
-    send: 'SendMessage',
-    stream: 'SendStreamingMessage',
-    get: 'GetTask',
-    cancel: 'CancelTask',
+    ...METHOD_NAMES['1.0'],
     subscribe: 'TaskSubscription',
-    createPush: 'CreateTaskPushNotificationConfig',
-    getPush: 'GetTaskPushNotificationConfig',
     listPush: 'ListTaskPushNotificationConfig',
-    deletePush: 'DeleteTaskPushNotificationConfig',
     extendedCard: 'GetAgentCard',
   },
 };
 
 /** The operations of a version, as methods of its service. */
 export const grpcMethods = (version: Version): readonly (readonly [Operation, JsonMethod])[] =>
-  SERVICES[version].methods.flatMap((descriptor) => {
-    const operation = OPERATIONS[version].get(descriptor.name);
-    return operation ? [[operation, jsonMethod(descriptor, version)] as const] : [];
+  Object.entries(NAMES[version]).flatMap(([operation, name]) => {
+    const descriptor = SERVICES[version].methods.find((method) => method.name === name);
+    return descriptor ? [[operation as Operation, jsonMethod(descriptor, version)] as const] : [];
   });
-
-const operationsOf = (version: Version): ReadonlyMap<string, Operation> =>
-  new Map(
-    Object.entries(NAMES[version]).map(([operation, name]) => [name, operation as Operation]),
-  );
-
-const OPERATIONS: Readonly<Record<Version, ReadonlyMap<string, Operation>>> = {
-  '1.0': operationsOf('1.0'),
-  '0.3': operationsOf('0.3'),
-};
 
 const jsonMethod = ({ parent, name, input, output }: DescMethod, version: Version): JsonMethod => ({
   path: `/${parent.typeName}/${name}`,

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { lawfulLog } from '../../../test/support/arbitraries.ts';
 import type { JsonObject } from '../../json.ts';
-import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
+import { CLIENT_10, type ClientDialect } from '../protocol/client-dialect.ts';
 import type { Dialect, Operation } from '../protocol/dialect.ts';
 import { a2aEncoder } from '../protocol/stream-encoder.ts';
 import type { PushConfig } from '../protocol/model.ts';

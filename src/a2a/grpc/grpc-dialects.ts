@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
-import { CLIENT_03_REST, type ClientDialect } from '../client/client-dialects.ts';
+import { CLIENT_03_REST, DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
+import type { ClientDialect } from '../protocol/client-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 
 /** A2A 1.0 over gRPC: the JSON form of its protobuf is the model itself. */
@@ -37,10 +37,7 @@ function withIds(operation: Operation, params: JsonObject): JsonObject {
       return { taskId: task, id: config };
     case 'listPush':
       return { taskId: task };
-    case 'send':
-    case 'stream':
-    case 'list':
-    case 'extendedCard':
+    default:
       return params;
   }
 }
@@ -67,10 +64,7 @@ export const CLIENT_03_GRPC: ClientDialect = {
         return { name };
       case 'listPush':
         return { parent };
-      case 'send':
-      case 'stream':
-      case 'list':
-      case 'extendedCard':
+      default:
         return CLIENT_03_REST.encode(operation, params);
     }
   },

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { GrpcClient, type GrpcCallOptions } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
-import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
+import { CLIENT_10, type ClientDialect } from '../protocol/client-dialect.ts';
 import type { A2ATransport, Received } from '../client/a2a-transport.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
 import { grpcMethods, type JsonMethod } from './codec.ts';
@@ -99,7 +99,7 @@ export class A2AGrpcTransport implements A2ATransport {
     const given = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
     const metadata = {
       'a2a-version': version,
-      [version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions']: extensions.join(', '),
+      [this.dialect.extensionHeader]: extensions.join(', '),
       ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
       ...(Object.fromEntries(given) as Record<string, string>),
     };

@@ -9,7 +9,7 @@ import {
   standardRoutes,
   unary,
 } from '../../grpc/index.ts';
-import type { JsonObject } from '../../json.ts';
+import { omitUndefined, type JsonObject } from '../../json.ts';
 import {
   dispatch,
   isStream,
@@ -23,12 +23,7 @@ import {
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
-import {
-  parseVersion,
-  readExtensions,
-  readLastEventId,
-  type HeaderFields,
-} from '../server/read-request.ts';
+import { parseVersion, readCallFields, type HeaderFields } from '../server/read-request.ts';
 import { serverContextOf, type A2AServer } from '../server/a2a-server.ts';
 import { grpcMethods, SERVICES, type JsonMethod } from './codec.ts';
 import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './grpc-dialects.ts';
@@ -139,9 +134,8 @@ function readCall(
     operation,
     dialect,
     params,
-    caller: { ...(owner !== undefined && { owner }), ...(tenant !== undefined && { tenant }) },
-    lastEventId: readLastEventId(fields, params),
-    extensions: readExtensions(fields),
+    caller: omitUndefined({ owner, tenant }),
+    ...readCallFields(fields, params),
     disconnect: context,
   };
 }

@@ -1,4 +1,10 @@
-import { DuolaneError, WITHHELD, type DuolaneErrorOptions, type ErrorCode } from '../../errors.ts';
+import {
+  DuolaneError,
+  toPublicFailure,
+  WITHHELD,
+  type DuolaneErrorOptions,
+  type ErrorCode,
+} from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { AlreadyAnsweredError } from '../../task/match-answers.ts';
 
@@ -101,7 +107,7 @@ export class A2AError extends DuolaneError {
         details: error.details,
         cause: error,
       });
-    const { code, message, retryAfterMs = RETRY_AFTER_MS } = DuolaneError.from(error);
+    const { code, message, retryAfterMs = RETRY_AFTER_MS } = toPublicFailure(error).failure;
     const reason = REASON_OF[code] ?? 'INTERNAL_ERROR';
     if (reason === 'INTERNAL_ERROR') return new A2AError(reason, WITHHELD, { cause: error });
     if (reason !== 'UNAVAILABLE') return new A2AError(reason, message, { cause: error });

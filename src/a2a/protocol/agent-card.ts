@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { matchesEtag } from '../../http/etag.ts';
-import type { JsonObject } from '../../json.ts';
+import { omitUndefined, type JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
 
 /** The part of an agent card that its author writes; the server adds the rest. */
@@ -94,6 +94,7 @@ export interface CardOptions {
 export function agentCard(description: AgentDescription, options: CardOptions): JsonObject {
   const { url, shape, grpc } = options;
   const { name, description: text, version = '1.0.0', skills = [] } = description;
+  const { provider, documentationUrl, iconUrl } = description;
   const shown = skills.length > 0 ? skills : [{ id: 'chat', name, description: text }];
   const schemes = description.securitySchemes ?? {};
   const scopes = description.securityScopes ?? {};
@@ -112,11 +113,7 @@ export function agentCard(description: AgentDescription, options: CardOptions): 
     defaultInputModes: description.inputModes ?? DEFAULT_MODES,
     defaultOutputModes: description.outputModes ?? DEFAULT_MODES,
     skills: shown.map((skill) => ({ ...skill, tags: skill.tags ?? [] })),
-    ...(description.provider && { provider: description.provider }),
-    ...(description.documentationUrl !== undefined && {
-      documentationUrl: description.documentationUrl,
-    }),
-    ...(description.iconUrl !== undefined && { iconUrl: description.iconUrl }),
+    ...omitUndefined({ provider, documentationUrl, iconUrl }),
     ...(security.length > 0 && {
       securitySchemes: shape === '1.0' ? schemes : bothSchemes(schemes, shape),
       ...(shape !== '0.3' && {

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asObjects, isObject, tryParse, type JsonObject } from '../../json.ts';
 
 /** The key that signs a card. Its type decides the algorithm: EC P-256, Ed25519 or RSA. */
 export interface CardKey {
@@ -43,10 +43,8 @@ export async function verifyCard(
     jku: string | undefined,
   ) => Promise<KeyObject | string | undefined> | KeyObject | string | undefined,
 ): Promise<string> {
-  const signatures = Array.isArray(card['signatures']) ? (card['signatures'] as unknown[]) : [];
   const payload = encode(canonicalCard(card));
-  for (const each of signatures) {
-    const { protected: head, signature } = isObject(each) ? each : {};
+  for (const { protected: head, signature } of asObjects(card['signatures'])) {
     const { alg, kid, jku, crit } = readHead(head);
     if (typeof kid !== 'string' || typeof signature !== 'string') continue;
     // `crit` lists header members that a verifier must understand, and this one understands none
@@ -83,15 +81,9 @@ const digestOf = (alg: Algorithm): string | null => (alg === 'EdDSA' ? null : 's
 
 const encode = (text: string): string => Buffer.from(text, 'utf8').toString('base64url');
 
-function readHead(head: unknown): JsonObject {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(String(head), 'base64url').toString('utf8'));
-    return isObject(value) ? value : {};
-  } catch {
-    // A header that cannot be decoded has no key id, so the signature is skipped.
-    return {};
-  }
-}
+/** A header that cannot be decoded has no key id, so its signature is skipped. */
+const readHead = (head: unknown): JsonObject =>
+  asObject(tryParse(Buffer.from(String(head), 'base64url').toString('utf8')));
 
 /**
  * The members of a 1.0 card. A client of 1.0 ignores the others of a hybrid, so they are not
@@ -135,7 +127,7 @@ function canonicalCard(card: JsonObject): string {
     const pure = Object.entries(schemes).map(([name, scheme]) => [
       name,
       Object.fromEntries(
-        Object.entries(isObject(scheme) ? scheme : {}).filter(([member]) => SCHEMES.test(member)),
+        Object.entries(asObject(scheme)).filter(([member]) => SCHEMES.test(member)),
       ),
     ]);
     members['securitySchemes'] = Object.fromEntries(pure);

@@ -1,4 +1,5 @@
 import { isObject, type JsonObject } from '../../json.ts';
+import { REASONS, type A2AError, type A2AErrorReason } from './a2a-errors.ts';
 import type { A2AMessage, A2ATask, PushConfig, A2AStreamEvent, A2ATaskPage } from './model.ts';
 
 /** A version of the A2A protocol. */
@@ -31,41 +32,103 @@ export type Result =
   | { readonly kind: 'card'; readonly card: JsonObject }
   | { readonly kind: 'nothing' };
 
+/** Where the versions differ beyond their spelling. */
+export interface VersionRules {
+  readonly version: Version;
+  /** The header that names extensions. Some servers of 0.3 read no other than that of 0.3. */
+  readonly extensionHeader: string;
+  /** The media type of a push notification. */
+  readonly mediaType: string;
+  /** The errors for a caller without a required extension, and for an agent without this card. */
+  readonly missingExtension: A2AErrorReason;
+  readonly missingCard: A2AErrorReason;
+  /** The shape of the extended card. */
+  readonly extendedCard: '1.0' | 'hybrid';
+  /** Whether a caller can subscribe to a task that has ended. */
+  readonly subscribesEnded: boolean;
+  /** Whether clients read an error of a streaming method as a stream too. */
+  readonly streamsErrors: boolean;
+  /** Whether a push notification is the complete task, sent when its state has changed. */
+  readonly pushesTasks: boolean;
+  /**
+   * The id of a push config without one; a new id if undefined. Clients of 0.3 read their config
+   * without an id, or with this one.
+   */
+  readonly defaultPushId: string | undefined;
+  /** The `data` of a JSON-RPC error. */
+  errorData(error: A2AError): unknown;
+  /** The body of a REST error. */
+  restError(error: A2AError): JsonObject;
+}
+
 /**
  * The server's codec for one version and binding. Inside the server there is only 1.0: `decode`
  * translates parameters to it, so that one set of checks validates them, and `encode` and
  * `encodeEvent` translate results from it.
  */
-export interface Dialect {
-  readonly version: Version;
+export interface Dialect extends VersionRules {
   decode(operation: Operation, params: JsonObject): JsonObject;
   encode(result: Result): unknown;
   /** `last`: the stream closes after this event. */
   encodeEvent(event: A2AStreamEvent, last: boolean): unknown;
 }
 
-/** A2A 1.0, the same in JSON-RPC and REST. */
-export const DIALECT_10: Dialect = {
-  version: '1.0',
-  decode: (_operation, params) => camelCase(params),
-  encode: (result) => {
+/** How a dialect encodes what results consist of. */
+interface ResultForms {
+  readonly task: (task: A2ATask) => unknown;
+  readonly event: (event: A2AStreamEvent, last: boolean) => unknown;
+  readonly push: (config: PushConfig) => unknown;
+  readonly pushList: (configs: readonly unknown[]) => unknown;
+  readonly nothing: unknown;
+}
+
+/** The `encode` of a dialect. */
+export const resultEncoder =
+  ({ task, event, push, pushList, nothing }: ResultForms): Dialect['encode'] =>
+  (result) => {
     switch (result.kind) {
       case 'sent':
-        return result.sent;
+        return event(result.sent, false);
       case 'task':
-        return result.task;
+        return task(result.task);
       case 'page':
-        return result.page;
+        return { ...result.page, tasks: result.page.tasks.map(task) };
       case 'pushConfig':
-        return result.config;
+        return push(result.config);
       case 'pushConfigs':
-        return { configs: result.configs, nextPageToken: '' };
+        return pushList(result.configs.map(push));
       case 'card':
         return result.card;
       case 'nothing':
-        return {};
+        return nothing;
     }
+  };
+
+/** A2A 1.0, the same in JSON-RPC and REST. */
+export const DIALECT_10: Dialect = {
+  version: '1.0',
+  extensionHeader: 'a2a-extensions',
+  mediaType: 'application/a2a+json',
+  missingExtension: 'EXTENSION_SUPPORT_REQUIRED',
+  missingCard: 'UNSUPPORTED_OPERATION',
+  extendedCard: '1.0',
+  subscribesEnded: false,
+  streamsErrors: false,
+  pushesTasks: false,
+  defaultPushId: undefined,
+  errorData: ({ info }) => [info],
+  restError({ reason, message, info }) {
+    const { http, status } = REASONS[reason];
+    return { error: { code: http, status, message, details: [info] } };
   },
+  decode: (_operation, params) => camelCase(params),
+  encode: resultEncoder({
+    task: (task) => task,
+    event: (event) => event,
+    push: (config) => config,
+    pushList: (configs) => ({ configs, nextPageToken: '' }),
+    nothing: {},
+  }),
   encodeEvent: (event) => event,
 };
 

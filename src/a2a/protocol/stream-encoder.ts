@@ -144,7 +144,7 @@ class LogEncoder implements A2AEncoder {
         return entry.seq === 1 ? [{ task: encodeTask(now) }] : [];
       case 'run.started':
         this.#stale ||= this.#opened && entry.discard === true;
-        return [status(now)];
+        return [statusEvent(now)];
       case 'retry':
         if (!entry.path?.length) this.#stale ||= this.#opened && entry.discard;
         return [
@@ -177,10 +177,10 @@ class LogEncoder implements A2AEncoder {
           },
         ];
       case 'input.required':
-        return [status(now)];
+        return [statusEvent(now)];
       case 'run.finished': {
         const waits = entry.outcome === 'input-required';
-        return [...this.#closing(now, waits), ...(waits ? [] : [status(now, this.#text)])];
+        return [...this.#closing(now, waits), ...(waits ? [] : [statusEvent(now, this.#text)])];
       }
       case 'cancel.requested':
       case 'step.started':
@@ -255,7 +255,12 @@ class LogEncoder implements A2AEncoder {
   }
 }
 
-const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): A2AStreamEvent => ({
+/** The status of a task as an event. */
+export const statusEvent = (
+  now: Snapshot,
+  text?: TextOptions,
+  parts?: readonly A2APart[],
+): A2AStreamEvent => ({
   statusUpdate: {
     taskId: now.task,
     contextId: now.context,
@@ -264,4 +269,4 @@ const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): 
 });
 
 const progressStatus = (now: Snapshot, message: string, data?: unknown): A2AStreamEvent =>
-  status(now, undefined, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);
+  statusEvent(now, undefined, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);

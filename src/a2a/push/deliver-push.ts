@@ -3,11 +3,11 @@ import { sleep } from '../../stream/abort.ts';
 import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { resolvePublicAddress } from './public-address.ts';
-import { encodeTask03 } from '../v0.3/json-rpc-dialect.ts';
+import { RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import type { Version } from '../protocol/dialect.ts';
-import { a2aEncoder, type A2AEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
+import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
 import { mergeChunks } from './merge-chunks.ts';
-import type { PushConfig } from '../protocol/model.ts';
+import type { A2AStreamEvent, PushConfig } from '../protocol/model.ts';
 import { post } from './webhook-post.ts';
 import { encodeTask } from '../protocol/task-encoder.ts';
 
@@ -60,10 +60,13 @@ export async function deliverPush(
   options: DeliveryOptions,
 ): Promise<void> {
   const { log, config, version, after, save } = delivery;
+  const dialect = RPC_DIALECTS[version];
   const encoder = a2aEncoder(options.text);
   const encode = mergeChunks(encoder.encode, CHUNK_CHARS);
-  const send = (body: unknown): Promise<void> =>
-    sendOne(delivery, JSON.stringify(body), signal, options);
+  const send = (event: A2AStreamEvent): Promise<void> => {
+    const body = JSON.stringify(dialect.encodeEvent(event, false));
+    return sendOne(delivery, body, signal, options);
+  };
   let delivered = after;
   // It sends the events of each entry before it takes the next one, and has no outputs.
   const follower: TaskFollower<never> = {
@@ -73,30 +76,26 @@ export async function deliverPush(
     },
     async follow(entry) {
       const state = encoder.snapshot?.state;
-      const events = encode(entry);
+      const encoded = encode(entry);
       if (entry.seq <= after) return false;
       const changed = state !== encoder.snapshot?.state;
-      const bodies = version === '0.3' ? tasks03(encoder, changed) : events;
-      for (const body of bodies) await send(body);
+      const tasks = (): readonly A2AStreamEvent[] => (changed ? [{ task: encoder.task() }] : []);
+      const events = dialect.pushesTasks ? tasks() : encoded;
+      for (const event of events) await send(event);
       delivered = entry.seq;
-      if (bodies.length > 0) await save(delivered, false);
+      if (events.length > 0) await save(delivered, false);
       return false;
     },
     // The events of a compacted task are gone, so the receiver gets the final task.
     async compacted() {
       const snapshot = await log.get(config.taskId);
       if (!snapshot) return;
-      const task = encodeTask(snapshot, { text: options.text });
-      await send(version === '0.3' ? encodeTask03(task) : { task });
+      await send({ task: encodeTask(snapshot, { text: options.text }) });
     },
   };
   for await (const _ of followTask(log, follower, { signal }));
   await save(delivered, true);
 }
-
-/** The notification of 0.3 is the complete task, sent only when its state has changed. */
-const tasks03 = (encoder: A2AEncoder, changed: boolean): readonly unknown[] =>
-  changed ? [encodeTask03(encoder.task())] : [];
 
 async function sendOne(
   { config, version, check }: Pick<Delivery, 'config' | 'version' | 'check'>,
@@ -112,7 +111,7 @@ async function sendOne(
   const { url, token, authentication } = config;
   const { scheme, credentials = '' } = authentication ?? {};
   const headers = {
-    'content-type': version === '1.0' ? 'application/a2a+json' : 'application/json',
+    'content-type': RPC_DIALECTS[version].mediaType,
     'a2a-version': version,
     ...(token !== undefined && { 'x-a2a-notification-token': token }),
     ...(scheme !== undefined && { authorization: `${scheme} ${credentials}`.trimEnd() }),

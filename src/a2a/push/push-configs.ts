@@ -8,6 +8,7 @@ import { nameId } from '../../task/name-id.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { resolvePublicAddress } from './public-address.ts';
 import type { Version } from '../protocol/dialect.ts';
+import { RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 import type { PushConfig } from '../protocol/model.ts';
 import { deliverPush, type DeliveryOptions } from './deliver-push.ts';
@@ -20,8 +21,6 @@ import {
 } from './push-receivers.ts';
 
 const MAX_PER_TASK = 16;
-/** The id of a 0.3 config without one: clients of 0.3 read it without an id, or with this one. */
-const DEFAULT_03 = 'default';
 /** How long a replica waits after it claimed a receiver, to notice another replica that did too. */
 const SETTLE_MS = 200;
 /** The first and the longest pause before a failed log is read again. */
@@ -116,7 +115,7 @@ export class PushConfigs implements AsyncDisposable {
     version: Version,
     after: number,
   ): Promise<PushConfig> {
-    const id = config.id || (version === '0.3' ? DEFAULT_03 : randomUUID());
+    const id = config.id || RPC_DIALECTS[version].defaultPushId || randomUUID();
     const made: PushConfig = { ...config, id, taskId: task };
     await this.#change({ task, id }, () => this.#create(made, version, after));
     return made;
@@ -148,7 +147,7 @@ export class PushConfigs implements AsyncDisposable {
     version: Version,
     after: number,
   ): Promise<void> {
-    const id = config.id || (version === '0.3' ? DEFAULT_03 : nameId(`push/${messageId}`));
+    const id = config.id || RPC_DIALECTS[version].defaultPushId || nameId(`push/${messageId}`);
     const [known] = (await this.list(task)).filter((each) => each.id === id);
     const wanted = { ...config, id, taskId: task };
     if (known && isDeepStrictEqual(known, wanted)) return;

@@ -43,24 +43,15 @@ export interface Receiver {
 const CONFIG = 'push/';
 const PROGRESS = 'push-place/';
 
-export const configBookmark = (task: string, id: string, after = 0, data?: Saved): Bookmark => ({
-  task,
-  name: CONFIG + id,
-  after,
-  ...(data && { data }),
-});
+/** A bookmark of a receiver; without data it deletes the bookmark. */
+type ReceiverBookmark<T> = (task: string, id: string, after?: number, data?: T) => Bookmark;
 
-export const progressBookmark = (
-  task: string,
-  id: string,
-  after = 0,
-  data?: Progress,
-): Bookmark => ({
-  task,
-  name: PROGRESS + id,
-  after,
-  ...(data && { data }),
-});
+const bookmarkOf =
+  <T extends JsonObject>(prefix: string): ReceiverBookmark<T> =>
+  (task, id, after = 0, data) => ({ task, name: prefix + id, after, ...(data && { data }) });
+
+export const configBookmark: ReceiverBookmark<Saved> = bookmarkOf(CONFIG);
+export const progressBookmark: ReceiverBookmark<Progress> = bookmarkOf(PROGRESS);
 
 /**
  * The receivers of one task, or of all tasks. Expects the bookmarks of a task one after the other.

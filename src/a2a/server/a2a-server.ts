@@ -132,9 +132,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     operations,
     push,
     reply: options.reply,
-    extendedCard:
-      extendedCard &&
-      ((caller, version) => cardOf(extendedCard(caller), version === '1.0' ? '1.0' : 'hybrid')),
+    extendedCard: extendedCard && ((caller, shape) => cardOf(extendedCard(caller), shape)),
     inputModes: description.inputModes ?? DEFAULT_MODES,
     maxParts: options.maxParts ?? 1000,
     streams,

@@ -3,7 +3,7 @@ import type { Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
-import type { Dialect, Operation, Result, Version } from '../protocol/dialect.ts';
+import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
 import type { A2AMessage } from '../protocol/model.ts';
 import { encodePart } from '../protocol/task-encoder.ts';
 import type { PushConfigs } from '../push/push-configs.ts';
@@ -34,7 +34,9 @@ export interface ServerContext {
   /** Undefined if the server sends no push notifications. */
   readonly push: PushConfigs | undefined;
   readonly reply: Reply | undefined;
-  readonly extendedCard: ((caller: Caller, version: Version) => JsonObject) | undefined;
+  readonly extendedCard:
+    | ((caller: Caller, shape: Dialect['extendedCard']) => JsonObject)
+    | undefined;
   /** The media types that the agent accepts, as its card says. */
   readonly inputModes: readonly string[];
   readonly maxParts: number;
@@ -80,8 +82,8 @@ export interface Dispatched {
  * parameters and calls the operation. Throws `A2AError`s, and errors for `toA2AError`.
  */
 export async function dispatch(call: OperationCall, server: ServerContext): Promise<Dispatched> {
-  const { operation, dialect, caller, disconnect } = call;
-  const agreed = agreeExtensions(server, call.extensions, dialect.version);
+  const { operation, caller, disconnect } = call;
+  const agreed = agreeExtensions(server, call);
   const { streams } = server;
   const slot = isStream(operation)
     ? streams.openStream(caller.owner, disconnect)
@@ -105,13 +107,12 @@ export const isStream = (operation: Operation): boolean =>
  */
 function agreeExtensions(
   { extensions, requiredExtensions }: ServerContext,
-  supported: readonly string[],
-  version: Version,
+  { extensions: supported, dialect }: OperationCall,
 ): readonly string[] {
   const missing = requiredExtensions.filter((uri) => !supported.includes(uri));
   if (missing.length > 0)
     throw new A2AError(
-      version === '0.3' ? 'UNSUPPORTED_OPERATION' : 'EXTENSION_SUPPORT_REQUIRED',
+      dialect.missingExtension,
       `missing required extension ${missing.join(', ')}; name it in the header A2A-Extensions`,
     );
   return extensions.filter((uri) => supported.includes(uri));
@@ -123,7 +124,6 @@ async function runOperation(
   slot: StreamSlot,
 ): Promise<Result | TaskStream> {
   const { operation, dialect, lastEventId } = call;
-  const { version } = dialect;
   const { operations } = server;
   const params = dialect.decode(operation, call.params);
   const tenant = call.caller.tenant ?? optionalString(params, 'tenant');
@@ -144,7 +144,7 @@ async function runOperation(
     case 'subscribe': {
       const task = readTaskId(params);
       const { ended, batches } = await operations.subscribe(task, caller, lastEventId, slot);
-      if (ended && lastEventId === undefined && version === '1.0')
+      if (ended && lastEventId === undefined && !dialect.subscribesEnded)
         throw new A2AError(
           'UNSUPPORTED_OPERATION',
           `cannot subscribe: task "${task}" has ended; read it with GetTask, or send Last-Event-ID to get the missed events`,
@@ -158,7 +158,7 @@ async function runOperation(
       const { task, seq } = await operations.own(readTaskId(params, 'taskId'), caller);
       const config = readPush(params);
       await push.check(config.url);
-      return { kind: 'pushConfig', config: await push.create(task, config, version, seq) };
+      return { kind: 'pushConfig', config: await push.create(task, config, dialect.version, seq) };
     }
     case 'getPush':
     case 'listPush':
@@ -172,11 +172,9 @@ async function runOperation(
       return { kind: 'nothing' };
     }
     case 'extendedCard':
-      if (server.extendedCard) return { kind: 'card', card: server.extendedCard(caller, version) };
-      throw new A2AError(
-        version === '0.3' ? 'EXTENDED_AGENT_CARD_NOT_CONFIGURED' : 'UNSUPPORTED_OPERATION',
-        'this agent has no extended card',
-      );
+      if (!server.extendedCard)
+        throw new A2AError(dialect.missingCard, 'this agent has no extended card');
+      return { kind: 'card', card: server.extendedCard(caller, dialect.extendedCard) };
   }
 }
 

@@ -45,8 +45,7 @@ export async function toHttpResponse(
           ),
         )
       : envelope.result(dialect.encode(outcome));
-  const header = dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions';
-  if (agreed.length > 0) response.headers.set(header, agreed.join(', '));
+  if (agreed.length > 0) response.headers.set(dialect.extensionHeader, agreed.join(', '));
   return response;
 }
 

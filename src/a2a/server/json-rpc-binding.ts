@@ -5,22 +5,16 @@ import { sseResponse } from '../../http/sse-response.ts';
 import { textResponse } from '../../http/text-response.ts';
 import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
 import { isStream, toA2AError, type ServerContext } from './dispatch-operation.ts';
-import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
+import { DIALECT_03, RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 import { METHOD_NAMES } from '../protocol/method-names.ts';
 import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
-import {
-  headerFields,
-  readExtensions,
-  readJsonRequest,
-  readLastEventId,
-  readVersion,
-} from './read-request.ts';
+import { headerFields, readCallFields, readJsonRequest, readVersion } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
 import { once } from './task-stream.ts';
 
 const BY_NAME = new Map(
-  [DIALECT_10, DIALECT_03].flatMap((dialect) =>
+  Object.values(RPC_DIALECTS).flatMap((dialect) =>
     Object.entries(METHOD_NAMES[dialect.version]).map(
       ([operation, name]) => [name, { operation: operation as Operation, dialect }] as const,
     ),
@@ -55,15 +49,13 @@ export async function serveJsonRpc(
     dialect = method.dialect;
     streams = isStream(method.operation);
     const { params } = call;
-    const fields = headerFields(request);
     return await toHttpResponse(
       {
         operation: method.operation,
         dialect,
         params,
         caller,
-        lastEventId: readLastEventId(fields, params),
-        extensions: readExtensions(fields),
+        ...readCallFields(headerFields(request), params),
         disconnect: disconnectSignal(request),
       },
       server,
@@ -71,8 +63,7 @@ export async function serveJsonRpc(
     );
   } catch (error) {
     const failure = toA2AError(error, server.onError);
-    // Clients of 0.3 read the response of a streaming method as a stream, also if it is an error.
-    return streams && dialect.version === '0.3'
+    return streams && dialect.streamsErrors
       ? sseResponse(once(errorItem(failure, envelope(id, dialect))))
       : Response.json(errorBody(id, failure, dialect), { headers: headersOf(failure) });
   }
@@ -88,11 +79,8 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
   };
 }
 
-function errorBody(id: RpcId | null, error: A2AError, { version }: Dialect): JsonObject {
-  const { rpc } = REASONS[error.reason];
-  const data = version === '1.0' ? [error.info] : error.metadata;
-  return rpcError(id, rpc, error.message, data);
-}
+const errorBody = (id: RpcId | null, error: A2AError, dialect: Dialect): JsonObject =>
+  rpcError(id, REASONS[error.reason].rpc, error.message, dialect.errorData(error));
 
 /** A JSON-RPC request. */
 interface RpcCall {
@@ -100,33 +88,24 @@ interface RpcCall {
   readonly method: string;
   readonly params: JsonObject;
   /** Why the request is invalid. Kept beside the id, so that the error response carries that id. */
-  readonly problem?: A2AError;
+  readonly problem: A2AError | undefined;
 }
 
 function readCall(body: unknown): RpcCall {
   const request = asObject(body);
   const { id, method, params } = request;
   const known = typeof id === 'string' || typeof id === 'number' ? id : null;
-  const call = {
-    id: known,
-    method: asString(method),
-    params: asObject(params),
+  const findProblem = (): A2AError | undefined => {
+    if (request['jsonrpc'] !== '2.0' || typeof method !== 'string')
+      return new A2AError('INVALID_REQUEST', 'invalid request: expected one JSON-RPC 2.0 object');
+    // A request without an id would be a notification. A2A has none, so the response has the id
+    // null.
+    if (id !== null && id !== undefined && known === null)
+      return new A2AError('INVALID_REQUEST', 'invalid id: expected a string, a number or null');
+    if (params !== undefined && !isObject(params))
+      return new A2AError('INVALID_PARAMS', 'invalid params: expected an object');
+    return undefined;
   };
-  if (request['jsonrpc'] !== '2.0' || typeof method !== 'string')
-    return {
-      ...call,
-      problem: invalid('INVALID_REQUEST', 'invalid request: expected one JSON-RPC 2.0 object'),
-    };
-  // A request without an id would be a notification. A2A has none, so the response has the id null.
-  if (id !== null && id !== undefined && known === null)
-    return {
-      ...call,
-      problem: invalid('INVALID_REQUEST', 'invalid id: expected a string, a number or null'),
-    };
-  if (params !== undefined && !isObject(params))
-    return { ...call, problem: invalid('INVALID_PARAMS', 'invalid params: expected an object') };
-  return call;
+  const problem = findProblem();
+  return { id: known, method: asString(method), params: asObject(params), problem };
 }
-
-const invalid = (reason: 'INVALID_REQUEST' | 'INVALID_PARAMS', message: string): A2AError =>
-  new A2AError(reason, message);

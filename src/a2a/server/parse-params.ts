@@ -1,6 +1,6 @@
 import type { Answer } from '../../ask.ts';
 import type { Part, TaskState } from '../../event/types.ts';
-import { asObject, isObject, type JsonObject } from '../../json.ts';
+import { asObject, isObject, omitUndefined, type JsonObject } from '../../json.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 import type { PushConfig } from '../protocol/model.ts';
 import { STATES } from '../protocol/task-encoder.ts';
@@ -37,22 +37,17 @@ export function readSend(
       `message.parts exceeds maxParts (${maxParts}): ${given.length} parts; send fewer`,
     );
   const configuration = asObject(params['configuration']);
-  const taskId = optionalString(message, 'taskId', 'message.');
-  const contextId = optionalString(message, 'contextId', 'message.');
-  const historyLength = readLength(configuration['historyLength']);
   const push = configuration['taskPushNotificationConfig'];
-  const { answers, parts } = takeAnswers(given.map(readPart));
-  return {
+  return omitUndefined<SendRequest>({
     messageId,
-    ...(taskId !== undefined && { taskId }),
-    ...(contextId !== undefined && { contextId }),
-    parts,
-    answers,
-    ...(isObject(message['metadata']) && { metadata: message['metadata'] }),
-    ...(historyLength !== undefined && { historyLength }),
+    taskId: optionalString(message, 'taskId', 'message.'),
+    contextId: optionalString(message, 'contextId', 'message.'),
+    historyLength: readLength(configuration['historyLength']),
+    ...takeAnswers(given.map(readPart)),
+    metadata: isObject(message['metadata']) ? message['metadata'] : undefined,
     blocking: configuration['returnImmediately'] !== true,
-    ...(isObject(push) && { push: readPush(push) }),
-  };
+    push: isObject(push) ? readPush(push) : undefined,
+  });
 }
 
 /** Parses the id of a task; `member` is the name of the parameter. */
@@ -99,18 +94,16 @@ export function readList(params: JsonObject): ListRequest {
   const since =
     time === undefined ? undefined : /^\d{4}-\d\d-\d\d/.test(time) ? Date.parse(time) : NaN;
   if (Number.isNaN(since)) throw invalid('invalid statusTimestampAfter: expected an ISO 8601 time');
-  const context = optionalString(params, 'contextId');
-  const pageToken = optionalString(params, 'pageToken');
-  return {
-    ...(context !== undefined && { context }),
-    ...(state && { state }),
+  return omitUndefined<ListRequest>({
+    context: optionalString(params, 'contextId'),
+    state,
     // A2A includes the time itself, `changedAfter` does not.
-    ...(since !== undefined && { changedAfter: since - 1 }),
+    changedAfter: since === undefined ? undefined : since - 1,
     pageSize,
-    ...(pageToken !== undefined && { pageToken }),
+    pageToken: optionalString(params, 'pageToken'),
     historyLength: readLength(params['historyLength']) ?? 0,
     artifacts: params['includeArtifacts'] === true,
-  };
+  });
 }
 
 /** Parses a push config without its task. An empty id is replaced later. */

@@ -29,8 +29,17 @@ export function parseVersion(given: string | null): Version | undefined {
   );
 }
 
+/** What a call needs of its headers. */
+export const readCallFields = (
+  fields: HeaderFields,
+  params: JsonObject,
+): { readonly lastEventId: string | undefined; readonly extensions: readonly string[] } => ({
+  lastEventId: readLastEventId(fields, params),
+  extensions: readExtensions(fields),
+});
+
 /** The last event id of the caller, from the header of SSE or the metadata of the request. */
-export function readLastEventId(fields: HeaderFields, params: JsonObject): string | undefined {
+function readLastEventId(fields: HeaderFields, params: JsonObject): string | undefined {
   const metadata = asObject(params['metadata']);
   const given = fields.get('last-event-id') || metadata['lastEventId'];
   if (given === undefined || given === null || given === '') return undefined;
@@ -39,7 +48,7 @@ export function readLastEventId(fields: HeaderFields, params: JsonObject): strin
 }
 
 /** The extensions that the caller supports; in 0.3 the header has the prefix X. */
-export function readExtensions(fields: HeaderFields): readonly string[] {
+function readExtensions(fields: HeaderFields): readonly string[] {
   const given = fields.get('a2a-extensions') ?? fields.get('x-a2a-extensions') ?? '';
   return given
     .split(',')
@@ -49,13 +58,17 @@ export function readExtensions(fields: HeaderFields): readonly string[] {
 
 /** Parses the JSON body. A body over the limit is refused before it is read to the end. */
 export async function readJsonRequest(request: Request, maxBytes: number): Promise<unknown> {
-  const type = headerOf(request, 'content-type') ?? '';
-  if (!/^application\/(a2a\+)?json\b/i.test(type))
-    throw new A2AError(
-      'CONTENT_TYPE_NOT_SUPPORTED',
-      `invalid content type "${type}": expected application/json`,
-    );
+  checkJson(headerOf(request, 'content-type') ?? '');
   return parseJson(await readBody(request, maxBytes));
+}
+
+/** Throws for a content type that is not JSON. */
+export function checkJson(type: string): void {
+  if (/^application\/(a2a\+)?json\b/i.test(type)) return;
+  throw new A2AError(
+    'CONTENT_TYPE_NOT_SUPPORTED',
+    `invalid content type "${type}": expected application/json`,
+  );
 }
 
 /** Parses JSON with limits for depth and number of values. */

@@ -1,6 +1,6 @@
 import { disconnectSignal } from '../../http/node-request.ts';
 import { textResponse } from '../../http/text-response.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, omitUndefined, type JsonObject } from '../../json.ts';
 import { toHttpResponse, headersOf } from './http-response.ts';
 import { toA2AError, type ServerContext } from './dispatch-operation.ts';
 import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
@@ -13,11 +13,11 @@ import {
 } from '../protocol/dialect.ts';
 import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
 import {
+  checkJson,
   headerFields,
   parseJson,
   readBody,
-  readExtensions,
-  readLastEventId,
+  readCallFields,
   readVersion,
 } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
@@ -87,25 +87,23 @@ export async function serveRest(
     // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read
     // camelCase.
     if (is03 && isSnakeCase(given)) dialect = inSnakeCase(dialect);
-    const fields = headerFields(request);
     const call = {
       operation,
       dialect,
       params: { ...given, ...pathParams(found) },
       caller: { ...caller, ...(tenant !== undefined && { tenant }) },
-      lastEventId: readLastEventId(fields, given),
-      extensions: readExtensions(fields),
+      ...readCallFields(headerFields(request), given),
       disconnect: disconnectSignal(request),
     };
     return await toHttpResponse(call, server, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
       event: JSON.stringify,
-      error: (error) => JSON.stringify(errorBody(error, call.dialect)),
+      error: (error) => JSON.stringify(call.dialect.restError(error)),
     });
   } catch (error) {
     const failure = toA2AError(error, server.onError);
     const { http } = REASONS[failure.reason];
-    return json(errorBody(failure, dialect), http, type, headersOf(failure));
+    return json(dialect.restError(failure), http, type, headersOf(failure));
   }
 }
 
@@ -113,20 +111,16 @@ export async function serveRest(
 interface Found {
   readonly operation: Operation;
   readonly tenant?: string;
-  readonly task?: string;
-  readonly config?: string;
+  readonly task: string | undefined;
+  readonly config: string | undefined;
 }
 
 function find(method: string, path: string, tenants: boolean): Found | undefined {
   for (const { methods, path: pattern, operation } of ROUTES) {
     const match = methods.includes(method) ? pattern.exec(path) : null;
     if (!match) continue;
-    const [, task, config] = match;
-    return {
-      operation,
-      ...(task !== undefined && { task: decode(task) }),
-      ...(config !== undefined && { config: decode(config) }),
-    };
+    const [task, config] = match.slice(1).map(decode);
+    return { operation, task, config };
   }
   const [, tenant, rest] = (tenants && /^\/([^/]+)(\/.+)$/.exec(path)) || [];
   const found = rest === undefined ? undefined : find(method, rest, false);
@@ -134,13 +128,10 @@ function find(method: string, path: string, tenants: boolean): Found | undefined
 }
 
 /** The ids of the path, under the parameter names of the operation. */
-function pathParams({ operation, task, config }: Found): JsonObject {
-  const push = operation.endsWith('Push');
-  return {
-    ...(task !== undefined && { [push ? 'taskId' : 'id']: task }),
-    ...(config !== undefined && { id: config }),
-  };
-}
+const pathParams = ({ operation, task, config }: Found): JsonObject =>
+  omitUndefined<JsonObject>(
+    operation.endsWith('Push') ? { taskId: task, id: config } : { id: task },
+  );
 
 const NUMBERS = /^(history_?length|page_?size)$/i;
 const FLAGS = /^include_?artifacts$/i;
@@ -159,13 +150,7 @@ async function readParams(request: Request, maxBytes: number): Promise<JsonObjec
   if (request.method !== 'POST') return params;
   const type = request.headers.get('content-type');
   const text = await readBody(request, maxBytes);
-  if (text !== '' || type !== null) {
-    if (!/^application\/(a2a\+)?json\b/i.test(type ?? ''))
-      throw new A2AError(
-        'CONTENT_TYPE_NOT_SUPPORTED',
-        `invalid content type "${type}": expected application/json`,
-      );
-  }
+  if (text !== '' || type !== null) checkJson(String(type));
   const body = text === '' ? {} : parseJson(text);
   if (!isObject(body))
     throw new A2AError('INVALID_REQUEST', 'invalid body: expected a JSON object');
@@ -190,13 +175,6 @@ const json = (
   status === 204
     ? new Response(null, { status, headers })
     : textResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
-
-function errorBody(error: A2AError, { version }: Dialect): JsonObject {
-  const { message, reason, info, metadata } = error;
-  const { rpc, http, status } = REASONS[reason];
-  if (version === '0.3') return { code: rpc, message, ...(metadata && { data: metadata }) };
-  return { error: { code: http, status, message, details: [info] } };
-}
 
 function decode(segment: string): string {
   try {

@@ -73,19 +73,15 @@ export interface Submitted {
  * its task.
  */
 export class Operations {
-  readonly #agent: string;
+  readonly #options: OperationsOptions;
   readonly #log: TaskLog;
-  readonly #runner: Runner;
   readonly #maxHistory: number;
   readonly #text: TextOptions;
-  readonly #onRefusedAnswers: OnRefusedAnswers | undefined;
 
   constructor(options: OperationsOptions) {
-    const { agent, log, runner, maxHistory = 1000, text = {} } = options;
-    this.#onRefusedAnswers = options.onRefusedAnswers;
-    this.#agent = agent;
+    const { log, maxHistory = 1000, text = {} } = options;
+    this.#options = options;
     this.#log = log;
-    this.#runner = runner;
     this.#maxHistory = maxHistory;
     this.#text = text;
   }
@@ -104,9 +100,9 @@ export class Operations {
           ? incoming.answers
           : spokenAnswers(incoming.parts);
       if (answers.length > 0) {
-        const sender = { agent: this.#agent, owner: caller.owner ?? '', messageId };
+        const sender = { agent: this.#options.agent, owner: caller.owner ?? '', messageId };
         const refused = { ...sender, task: taskId, context: contextId, answers };
-        await this.#onRefusedAnswers?.(refused, error);
+        await this.#options.onRefusedAnswers?.(refused, error);
       }
       throw error;
     }
@@ -137,7 +133,7 @@ export class Operations {
         ? await matchAnswers(this.#log, snapshot, incoming, lastEventId)
         : incoming;
     return {
-      agent: this.#agent,
+      agent: this.#options.agent,
       task: snapshot?.task ?? uuidV7(),
       context: snapshot?.context ?? contextId ?? uuidV7(),
       messageId,
@@ -152,7 +148,7 @@ export class Operations {
    * Stores a turn; durable when it resolves. A message that is stored already returns its entry.
    */
   async submit(turn: Turn): Promise<Submitted> {
-    const entry = await this.#runner.submit(turn);
+    const entry = await this.#options.runner.submit(turn);
     const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
     return { task, entry, known: task !== turn.task || entry.seq > 1 };
   }
@@ -228,17 +224,13 @@ export class Operations {
     const { pageSize, artifacts, pageToken, historyLength: length, ...filter } = request;
     const historyLength = Math.min(length, this.#maxHistory);
     const { owner = '', tenant = '' } = caller;
-    const query = { ...filter, agent: this.#agent, owner, tenant };
+    const query = { ...filter, agent: this.#options.agent, owner, tenant };
     const queryHash = nameId(JSON.stringify(query)).slice(0, 8);
     const { after, total } = parseToken(pageToken, queryHash);
     const totalSize = total ?? (await this.#log.count(query));
     // Texts and artifacts of a task are read only if they are shown.
     const outline = historyLength === 0 && !artifacts && this.#text.pattern === undefined;
-    const items = this.#log.list({
-      ...query,
-      outline,
-      ...(after !== undefined && { after }),
-    });
+    const items = this.#log.list({ ...query, outline, ...(after !== undefined && { after }) });
     const tasks: A2ATask[] = [];
     let checkpoint: string | undefined;
     let more = false;
@@ -274,7 +266,11 @@ export class Operations {
    * message, so that a caller cannot learn whether it exists.
    */
   async own(task: string, { owner, tenant }: Caller): Promise<Snapshot> {
-    const snapshot = await getOwnTask(this.#log, task, { agent: this.#agent, owner, tenant });
+    const snapshot = await getOwnTask(this.#log, task, {
+      agent: this.#options.agent,
+      owner,
+      tenant,
+    });
     if (snapshot) return snapshot;
     throw new A2AError(
       'TASK_NOT_FOUND',

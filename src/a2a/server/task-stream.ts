@@ -8,8 +8,13 @@ import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 import { TERMINAL, type A2AStreamEvent } from '../protocol/model.ts';
-import { a2aEncoder, type A2AEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
-import { encodeStatus, encodeTask } from '../protocol/task-encoder.ts';
+import {
+  a2aEncoder,
+  statusEvent,
+  type A2AEncoder,
+  type TextOptions,
+} from '../protocol/stream-encoder.ts';
+import { encodeTask } from '../protocol/task-encoder.ts';
 
 /** One event of a stream, with the id that resumes after it. */
 export interface TaskStreamEvent {
@@ -64,8 +69,7 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   readonly #log: TaskLog;
   readonly #begin: BeginStream;
   readonly #options: Abortable;
-  readonly #text: TextOptions;
-  readonly #historyLength: number | undefined;
+  readonly #view: TaskViewOptions;
   readonly #encoder: A2AEncoder;
   #encode: Encoder<Identified<A2AStreamEvent>>;
   /** The event id that the client resumes after. */
@@ -74,18 +78,12 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   #from = 0;
   #watch = false;
 
-  constructor(
-    log: TaskLog,
-    begin: BeginStream,
-    options: Abortable,
-    { text = {}, historyLength }: TaskViewOptions,
-  ) {
+  constructor(log: TaskLog, begin: BeginStream, options: Abortable, view: TaskViewOptions) {
     this.#log = log;
     this.#begin = begin;
     this.#options = options;
-    this.#text = text;
-    this.#historyLength = historyLength;
-    this.#encoder = a2aEncoder(text);
+    this.#view = view;
+    this.#encoder = a2aEncoder(view.text);
     this.#encode = withIds(this.#encoder.encode);
   }
 
@@ -117,9 +115,8 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
     if (!snapshot) throw new A2AError('TASK_NOT_FOUND', `task "${this.task}" was deleted`);
     const id = String(snapshot.seq);
     if (this.#after !== undefined && compareIds(this.#after, id) >= 0) return;
-    const view = { historyLength: this.#historyLength, text: this.#text };
-    events.push({ id, out: { task: encodeTask(snapshot, view) }, last: false });
-    events.push({ id, out: statusOf(snapshot, this.#text), last: true });
+    events.push({ id, out: { task: encodeTask(snapshot, this.#view) }, last: false });
+    events.push({ id, out: statusEvent(snapshot, this.#view.text), last: true });
   }
 
   /** Reads the task again, because the entry needs text that the encoder has dropped. */
@@ -152,7 +149,7 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
     events.push({ id, out: this.#task(), last: false });
     const ended = isFinal(snapshot.state) || (needsInput(snapshot) && !this.#watch);
     // A 0.3 client learns of the end of a stream by `final`, which a status has and a task has not.
-    if (ended) events.push({ id, out: statusOf(snapshot, this.#text), last: true });
+    if (ended) events.push({ id, out: statusEvent(snapshot, this.#view.text), last: true });
     return ended;
   }
 
@@ -173,7 +170,7 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
 
   /** The task as an event; from then on the encoder keeps only what later events need. */
   #task(): A2AStreamEvent {
-    const task = this.#encoder.task({ historyLength: this.#historyLength });
+    const task = this.#encoder.task(this.#view);
     this.#encoder.forget();
     return { task };
   }
@@ -234,11 +231,3 @@ const ends = (event: A2AStreamEvent): boolean =>
 
 const asksForInput = (event: A2AStreamEvent): boolean =>
   'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_INPUT_REQUIRED';
-
-const statusOf = (snapshot: Snapshot, text: TextOptions): A2AStreamEvent => ({
-  statusUpdate: {
-    taskId: snapshot.task,
-    contextId: snapshot.context,
-    status: encodeStatus(snapshot, text),
-  },
-});

@@ -1,8 +1,8 @@
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
+import { continuingAgent, readModel } from '../shared/framework-agent.ts';
 import { approve, type ApprovalVerdict } from '../shared/approval.ts';
 import { type AiSdkCallPart, type AiSdkMessage, toAiSdkContent } from './messages.ts';
 import { type Approval, PartReader } from './part-reader.ts';
@@ -55,10 +55,7 @@ export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
     typeof agent === 'function'
       ? agent
       : ({ messages, abortSignal }) => agent.stream({ messages, abortSignal });
-  const run = async function* (
-    turn: Turn,
-    ctx: AgentContext,
-  ): AsyncGenerator<AgentEvent, void, undefined> {
+  return continuingAgent(async function* (turn, ctx) {
     yield { type: 'run.started' };
     const { signal: abortSignal } = ctx;
     const reader = new PartReader();
@@ -68,33 +65,28 @@ export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
       messages = [...messages, asked(waiting), toolResponses(await approve(waiting, ctx))];
     for (;;) {
       const result = await start({ messages, abortSignal, maxRetries: 0 }, { turn, ctx });
-      yield* read(result, reader, abortSignal);
+      yield* readModel(
+        () => result.stream ?? result.fullStream ?? [],
+        abortSignal,
+        (part) => readPart(part as JsonObject, reader, abortSignal),
+      );
       const approvals = reader.takeApprovals();
       if (approvals.length === 0) return yield* ending(result);
       const verdicts = await approve(approvals, ctx);
       const { messages: more } = await result.response;
       messages = [...messages, ...(more as readonly AiSdkMessage[]), toolResponses(verdicts)];
     }
-  };
-  return Object.assign(run, { continues: true });
+  });
 }
 
-async function* read(
-  result: AiSdkResult,
+function readPart(
+  part: JsonObject,
   reader: PartReader,
   signal: AbortSignal,
-): AsyncGenerator<AgentEvent, void, undefined> {
-  try {
-    for await (const part of result.stream ?? result.fullStream ?? []) {
-      yield* reader.read(part as JsonObject);
-      if ((part as JsonObject)['type'] !== 'abort') continue;
-      signal.throwIfAborted();
-      throw new DuolaneError('timeout', 'the model call exceeded the timeout of the AI SDK');
-    }
-  } catch (error) {
-    signal.throwIfAborted();
-    throw modelError(error, 'internal');
-  }
+): readonly AgentEvent[] {
+  if (part['type'] !== 'abort') return reader.read(part);
+  signal.throwIfAborted();
+  throw new DuolaneError('timeout', 'the model call exceeded the timeout of the AI SDK');
 }
 
 /** The end of a run with the object of the schema. Output that does not match fails the run. */

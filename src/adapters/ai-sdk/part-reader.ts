@@ -2,15 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
 import { asNumber, asObject, asString, type JsonObject, omitUndefined } from '../../json.ts';
+import type { Pending } from '../shared/approval.ts';
 import { toFailure, toolResultText, toolFailure } from '../shared/tool-failure.ts';
 import { GrowingMessage, isUiMessage } from './sub-agent-message.ts';
 
 /** A tool call that needs the approval of a person. */
-export interface Approval {
+export interface Approval extends Pending {
   readonly approvalId: string;
-  readonly callId: string;
-  readonly name: string;
-  readonly args: unknown;
 }
 
 /**
@@ -20,14 +18,12 @@ export interface Approval {
  */
 export class PartReader {
   /** Approvals that are requested since the last `takeApprovals`. */
-  #approvals: Approval[] = [];
+  readonly #approvals: Approval[] = [];
   readonly #subAgents = new Map<string, GrowingMessage>();
   #step = 0;
 
   takeApprovals(): readonly Approval[] {
-    const approvals = this.#approvals;
-    this.#approvals = [];
-    return approvals;
+    return this.#approvals.splice(0);
   }
 
   read(part: JsonObject): readonly AgentEvent[] {

@@ -1,10 +1,10 @@
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, OpenCall, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';
 import { merge } from '../../stream/merge.ts';
 import { approve } from '../shared/approval.ts';
+import { continuingAgent, readModel } from '../shared/framework-agent.ts';
 import { contentBlock } from '../shared/content-block.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject } from '../../json.ts';
@@ -48,10 +48,7 @@ export interface AnthropicOptions {
  */
 export function anthropic(client: AnthropicClient, options: AnthropicOptions): Agent {
   const { maxSteps = 50, tools } = options;
-  const run = async function* (
-    turn: Turn,
-    ctx: AgentContext,
-  ): AsyncGenerator<AgentEvent, void, undefined> {
+  return continuingAgent(async function* (turn, ctx) {
     yield { type: 'run.started', model: options.model };
     yield { type: 'status', message: 'Starting...' };
     const read = frameReader();
@@ -76,8 +73,7 @@ export function anthropic(client: AnthropicClient, options: AnthropicOptions): A
         messages = [...messages, { role: 'user', content: results }];
       } else if (answer.stopReason !== 'pause_turn') return yield* ending(answer, options);
     }
-  };
-  return Object.assign(run, { continues: true });
+  });
 }
 
 async function firstRequest(
@@ -107,17 +103,13 @@ async function* stream(
   { read, answer }: { readonly read: FrameReader; readonly answer: StreamedMessage },
   signal: AbortSignal,
 ): AsyncGenerator<AgentEvent, void, undefined> {
-  try {
-    const events = await client.messages.create(body as never, { signal, maxRetries: 0 } as never);
-    for await (const event of events as AsyncIterable<JsonObject>) {
-      answer.take(event);
-      const data = { type: 'stream_event', event };
-      yield* read({ lane: 'message', direction: 'in', at: Date.now(), data });
-    }
-  } catch (error) {
-    signal.throwIfAborted();
-    throw modelError(error, 'internal');
-  }
+  const start = (): PromiseLike<unknown> =>
+    client.messages.create(body as never, { signal, maxRetries: 0 } as never);
+  yield* readModel(start as () => PromiseLike<AsyncIterable<JsonObject>>, signal, (event) => {
+    answer.take(event);
+    const data = { type: 'stream_event', event };
+    return read({ lane: 'message', direction: 'in', at: Date.now(), data });
+  });
   if (answer.stopReason === undefined)
     throw new DuolaneError(
       'network',

@@ -1,13 +1,10 @@
 import type { JsonObject } from '../../json.ts';
 import { asNumber, asObject, asString } from '../../json.ts';
+import type { Pending } from '../shared/approval.ts';
 import { parsed } from '../shared/tool-failure.ts';
 
 /** A tool call of the model. */
-export interface WantedCall {
-  readonly callId: string;
-  readonly name: string;
-  readonly args: unknown;
-}
+export type WantedCall = Pending;
 
 /**
  * Builds a message of the Messages API from its stream events, as the next request must repeat it.

@@ -3,6 +3,7 @@ import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
+import { textEvents } from '../shared/framework-agent.ts';
 import { toolResultText, toolFailure } from '../shared/tool-failure.ts';
 
 /** A call of ADK itself that waits for a person, such as `adk_request_confirmation`. */
@@ -32,16 +33,14 @@ const FILTERED = /SAFETY|PROHIBITED|BLOCKLIST|RECITATION|SPII/;
 export class EventReader {
   readonly #names = new Map<string, string>();
   readonly #branches = new Map<string, OpenStep>();
-  #requests: Request[] = [];
+  readonly #requests: Request[] = [];
   #count = 0;
   #author = '';
   /** The last complete text. */
   answer = '';
 
   takeRequests(): readonly Request[] {
-    const requests = this.#requests;
-    this.#requests = [];
-    return requests;
+    return this.#requests.splice(0);
   }
 
   read(event: JsonObject): readonly AgentEvent[] {
@@ -98,18 +97,12 @@ export class EventReader {
         .filter((part) => (part['thought'] === true) === thought)
         .map((part) => asString(part['text']))
         .join('');
-    const [thoughts, text] = [join(true), join(false)];
-    const [thinking, speaking] = [`${step}:thought`, `${step}:text`];
-    const events: AgentEvent[] = [];
-    if (partial) {
-      if (thoughts !== '') events.push({ type: 'reasoning.delta', id: thinking, delta: thoughts });
-      if (text !== '') events.push({ type: 'text.delta', id: speaking, delta: text });
-    } else {
-      if (thoughts !== '') events.push({ type: 'reasoning.end', id: thinking, text: thoughts });
-      if (text !== '') events.push({ type: 'text.end', id: speaking, text });
-      if (text !== '') this.answer = text;
-    }
-    return events;
+    const text = join(false);
+    if (!partial && text !== '') this.answer = text;
+    return [
+      ...textEvents('reasoning', `${step}:thought`, join(true), partial),
+      ...textEvents('text', `${step}:text`, text, partial),
+    ];
   }
 
   #tool(part: JsonObject): readonly AgentEvent[] {

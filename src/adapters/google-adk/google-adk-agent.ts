@@ -1,8 +1,8 @@
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import { continuingAgent, readModel } from '../shared/framework-agent.ts';
 import { callerKey } from '../shared/conversation-key.ts';
 import { EventReader, type Request } from './event-reader.ts';
 
@@ -34,10 +34,7 @@ const CONFIRMATION = 'adk_request_confirmation';
  * that `withRetry` repeats sends its message to the session again.
  */
 export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Agent {
-  const run = async function* (
-    turn: Turn,
-    ctx: AgentContext,
-  ): AsyncGenerator<AgentEvent, void, undefined> {
+  return continuingAgent(async function* (turn, ctx) {
     yield { type: 'run.started' };
     const session = { userId: callerKey(turn) ?? 'user', sessionId: turn.context };
     await openSession(runner, session);
@@ -52,18 +49,24 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
         runConfig: { streamingMode: 'sse', ...runConfig },
         abortSignal: ctx.signal,
       };
-      for await (const event of read(runner.runAsync(call as never), ctx.signal)) {
+      const events = runner.runAsync(call as never);
+      for await (const event of readModel(
+        () => events,
+        ctx.signal,
+        (each) => [asObject(each)],
+      )) {
         yield* reader.read(event);
         yield* savedArtifacts(runner, session, event);
       }
+      // An aborted run of ADK ends without an error.
+      ctx.signal.throwIfAborted();
       const requests = reader.takeRequests();
       if (requests.length === 0) break;
       message = answers(await askAll(requests, turn, ctx));
     }
     yield* reader.end();
     if (asObject(runner.agent)['outputSchema'] !== undefined) yield* structured(reader.answer);
-  };
-  return Object.assign(run, { continues: true });
+  });
 }
 
 async function openSession(
@@ -72,20 +75,6 @@ async function openSession(
 ): Promise<void> {
   const request = { appName, ...session } as never;
   if (!(await sessionService.getSession(request))) await sessionService.createSession(request);
-}
-
-async function* read(
-  events: AsyncIterable<unknown>,
-  signal: AbortSignal,
-): AsyncGenerator<JsonObject, void, undefined> {
-  try {
-    for await (const event of events) yield asObject(event);
-  } catch (error) {
-    signal.throwIfAborted();
-    throw modelError(error, 'internal');
-  }
-  // An aborted run of ADK ends without an error.
-  signal.throwIfAborted();
 }
 
 /**

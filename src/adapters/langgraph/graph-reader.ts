@@ -9,6 +9,7 @@ import {
   type JsonObject,
   omitUndefined,
 } from '../../json.ts';
+import { textEvents } from '../shared/framework-agent.ts';
 import { parsed, toolResultText, toolFailure } from '../shared/tool-failure.ts';
 
 /** An `interrupt()` of the graph that waits for a value. */
@@ -42,7 +43,7 @@ export class GraphReader {
   readonly #called = new Set<string>();
   readonly #args = new Map<string, unknown>();
   readonly #asking = new Map<string, string>();
-  #interrupts: Interrupt[] = [];
+  readonly #interrupts: Interrupt[] = [];
   #count = 0;
   #spoke = false;
   /**
@@ -52,9 +53,7 @@ export class GraphReader {
   output: unknown;
 
   takeInterrupts(): readonly Interrupt[] {
-    const interrupts = this.#interrupts;
-    this.#interrupts = [];
-    return interrupts;
+    return this.#interrupts.splice(0);
   }
 
   /** The last message, if nothing of it was streamed. */
@@ -92,27 +91,19 @@ export class GraphReader {
     if (type === 'tool') return this.#answered(message, agents(path));
     if (type !== 'ai') return [];
     const { started, step } = this.#step(asString(message['id']), meta, path);
-    const common = step.path.length > 0 ? { path: step.path } : {};
     const id = `${step.step}:${asString(message['id'])}`;
+    // Not streamed: a constant of the node, or a model that returns complete messages.
     const isChunk = Array.isArray(message['tool_call_chunks']);
     const usage = readUsage(message['usage_metadata']);
     if (usage) step.usage = addUsage(step.usage, usage);
-    const events: AgentEvent[] = [];
     const { text, thoughts } = contentOf(message);
     if (text !== '' && step.path.length === 0) this.#spoke = true;
-    if (isChunk) {
-      if (thoughts !== '')
-        events.push({ type: 'reasoning.delta', id: `${id}:r`, delta: thoughts, ...common });
-      if (text !== '') events.push({ type: 'text.delta', id, delta: text, ...common });
-    } else {
-      // Not streamed: a constant of the node, or a model that returns complete messages.
-      if (thoughts !== '')
-        events.push({ type: 'reasoning.end', id: `${id}:r`, text: thoughts, ...common });
-      if (text !== '') events.push({ type: 'text.end', id, text: text, ...common });
-    }
-    for (const chunk of asObjects(message['tool_call_chunks']))
-      events.push(...argsOf(step, chunk).map((event) => ({ ...event, ...common })));
-    return [...started, ...events];
+    const events = [
+      ...textEvents('reasoning', `${id}:r`, thoughts, isChunk),
+      ...textEvents('text', id, text, isChunk),
+      ...asObjects(message['tool_call_chunks']).flatMap((chunk) => argsOf(step, chunk)),
+    ];
+    return [...started, ...events.map((event) => ({ ...event, ...at(step.path) }))];
   }
 
   #step(

@@ -1,8 +1,8 @@
 import type { Answer, InputRequest } from '../../ask.ts';
-import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { asObject, asObjects, asString, isObject, type JsonObject } from '../../json.ts';
 import { conversationKey } from '../shared/conversation-key.ts';
+import { continuingAgent, partText, readModel } from '../shared/framework-agent.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
 
@@ -47,10 +47,7 @@ const NODES = ['updates', 'custom'];
  * waited, in this process or another. Under `withRetry`, set `maxRetries: 0` on your chat model.
  */
 export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Agent {
-  const run = async function* (
-    turn: Turn,
-    ctx: AgentContext,
-  ): AsyncGenerator<AgentEvent, void, undefined> {
+  return continuingAgent(async function* (turn, ctx) {
     yield { type: 'status', message: 'Running graph...' };
     let input =
       (await resumption(graph, options, turn, ctx)) ?? (await opening(graph, options, turn, ctx));
@@ -73,11 +70,10 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
       text: options.mode === 'updates' ? '' : reader.unstreamedText,
       ...(output !== undefined && { output }),
     };
-  };
-  return Object.assign(run, { continues: true });
+  });
 }
 
-async function* open(
+function open(
   graph: LangGraph,
   input: unknown,
   { mode, config = {} }: LangGraphOptions,
@@ -91,12 +87,11 @@ async function* open(
     signal,
     configurable: configurable(turn, config),
   };
-  try {
-    yield* await graph.stream(input as never, settings as never);
-  } catch (error) {
-    signal.throwIfAborted();
-    throw modelError(error, 'internal');
-  }
+  return readModel(
+    () => graph.stream(input as never, settings as never),
+    signal,
+    (item) => [item],
+  );
 }
 
 /** The events for a finished node of the graph itself, not of a subgraph. */
@@ -135,9 +130,7 @@ async function opening(
 }
 
 function blockOf(part: Part): JsonObject {
-  if ('text' in part) return { type: 'text', text: part.text };
-  if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };
-  if ('url' in part) return { type: 'text', text: part.url };
+  if (!('bytes' in part)) return { type: 'text', text: partText(part) };
   const url = `data:${part.mediaType};base64,${Buffer.from(part.bytes).toString('base64')}`;
   return { type: 'image_url', image_url: { url } };
 }

@@ -1,5 +1,4 @@
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { toAiSdkContent } from '../ai-sdk/messages.ts';
@@ -7,6 +6,7 @@ import type { Approval } from '../ai-sdk/part-reader.ts';
 import { approve } from '../shared/approval.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject, asString } from '../../json.ts';
+import { continuingAgent, readModel } from '../shared/framework-agent.ts';
 import { NestedAgent } from './nested-agent.ts';
 
 /** The part of a Mastra stream that the adapter uses. */
@@ -39,10 +39,7 @@ export interface MastraOptions {
  * attempt.
  */
 export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptions = {}): Agent {
-  const run = async function* (
-    turn: Turn,
-    ctx: AgentContext,
-  ): AsyncGenerator<AgentEvent, void, undefined> {
+  return continuingAgent(async function* (turn, ctx) {
     yield { type: 'run.started' };
     const reader = new ChunkReader(ctx.signal);
     const settings = { ...options(turn, ctx), abortSignal: ctx.signal };
@@ -64,8 +61,7 @@ export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptio
     const { output } = reader;
     if (output !== undefined)
       yield { type: 'run.finished', outcome: 'completed', text: '', output };
-  };
-  return Object.assign(run, { continues: true });
+  });
 }
 
 /** A call for which a run of Mastra is suspended. */
@@ -86,18 +82,14 @@ class ChunkReader {
   async *read(
     starting: PromiseLike<MastraStream>,
   ): AsyncGenerator<AgentEvent, readonly Suspended[], undefined> {
-    try {
-      const { fullStream, runId } = await starting;
-      for await (const item of fullStream) {
-        const chunk = asObject(item);
-        this.#notice(asString(chunk['type']), asObject(chunk['payload']), chunk);
-        yield* this.#agent.read(chunk);
-      }
-      return this.#agent.takeApprovals().map((approval) => ({ ...approval, runId }));
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      throw modelError(error, 'internal');
-    }
+    const chunks = async (): Promise<AsyncIterable<unknown>> => (await starting).fullStream;
+    yield* readModel(chunks, this.#signal, (item) => {
+      const chunk = asObject(item);
+      this.#notice(asString(chunk['type']), asObject(chunk['payload']), chunk);
+      return this.#agent.read(chunk);
+    });
+    const { runId } = await starting;
+    return this.#agent.takeApprovals().map((approval) => ({ ...approval, runId }));
   }
 
   /** Handles the chunks that only Mastra has. */

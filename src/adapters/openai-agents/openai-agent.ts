@@ -1,7 +1,8 @@
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { approve, questionIdByContent } from '../shared/approval.ts';
+import { approve, type Pending, questionIdByContent } from '../shared/approval.ts';
+import { partText, readModel } from '../shared/framework-agent.ts';
 import { SideChannel } from '../shared/side-channel.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject, asString } from '../../json.ts';
@@ -102,12 +103,11 @@ async function* read(
   const completed = guarded(result.completed, signal);
   // Awaited below; until then a rejection must not count as unhandled.
   completed.catch(() => {});
-  try {
-    for await (const event of result) yield reader.read(asObject(event));
-  } catch (error) {
-    signal.throwIfAborted();
-    throw modelError(error, 'internal');
-  }
+  yield* readModel(
+    () => result,
+    signal,
+    (event) => [reader.read(asObject(event))],
+  );
   signal.throwIfAborted();
   await completed;
 }
@@ -126,11 +126,7 @@ function* ending({ finalOutput }: OpenAiStream): Generator<AgentEvent, void, und
   yield { type: 'run.finished', outcome: 'completed', text: '', output: finalOutput };
 }
 
-function callOf(interruption: unknown): {
-  readonly callId: string;
-  readonly name: string;
-  readonly args: unknown;
-} {
+function callOf(interruption: unknown): Pending {
   const raw = asObject(asObject(interruption)['rawItem']);
   return {
     callId: asString(raw['callId']) || asString(raw['id']),
@@ -149,9 +145,7 @@ async function opening(turn: Turn, ctx: AgentContext): Promise<readonly JsonObje
 }
 
 function contentOf(part: Part): JsonObject {
-  if ('text' in part) return { type: 'input_text', text: part.text };
-  if ('data' in part) return { type: 'input_text', text: JSON.stringify(part.data) };
-  if ('url' in part) return { type: 'input_text', text: part.url };
+  if (!('bytes' in part)) return { type: 'input_text', text: partText(part) };
   const url = `data:${part.mediaType};base64,${Buffer.from(part.bytes).toString('base64')}`;
   return part.mediaType.startsWith('image/')
     ? { type: 'input_image', image: url }

@@ -1,4 +1,5 @@
 import type { AgentContext, Part, SaidMessage, Snapshot, Turn } from '../../event/types.ts';
+import { partText } from './framework-agent.ts';
 
 /** An earlier message of a conversation, as text. */
 export interface EarlierMessage {
@@ -72,10 +73,4 @@ const messagesOfKind = (
 
 /** The parts of a turn as text; bytes are omitted. */
 export const partsText = (parts: readonly Part[]): string =>
-  parts
-    .flatMap((part) => {
-      if ('text' in part) return [part.text];
-      if ('data' in part) return [JSON.stringify(part.data)];
-      return 'url' in part ? [part.url] : [];
-    })
-    .join('\n');
+  parts.flatMap((part) => ('bytes' in part ? [] : [partText(part)])).join('\n');

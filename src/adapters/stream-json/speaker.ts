@@ -1,5 +1,12 @@
 import type { AgentEventBody, FinishReason, Usage } from '../../event/types.ts';
-import { asNumber, asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import {
+  asNumber,
+  asObject,
+  asString,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 
 interface Block {
   readonly id: string;
@@ -101,14 +108,13 @@ export class Speaker {
   #stop(): AgentEventBody {
     // A later retry belongs to another model call, and must not void the text of this one.
     this.#hasText = false;
-    const [usage, reason, firstChunkMs] = [this.#usage, this.#reason, this.#firstChunkMs];
-    return {
+    return omitUndefined<AgentEventBody & { readonly type: 'step.finished' }>({
       type: 'step.finished',
       step: this.#step,
-      ...(reason && { reason }),
-      ...(usage && { usage }),
-      ...(firstChunkMs !== undefined && { firstChunkMs }),
-    };
+      reason: this.#reason,
+      usage: this.#usage,
+      firstChunkMs: this.#firstChunkMs,
+    });
   }
 }
 
@@ -123,14 +129,10 @@ const STOP: Readonly<Record<string, FinishReason>> = {
 /** Token usage of the Messages API. */
 export function readApiUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const pick = (name: string, wire: string): Usage => {
-    const n = asNumber(value[wire]);
-    return n === undefined ? {} : { [name]: n };
-  };
-  return {
-    ...pick('inputTokens', 'input_tokens'),
-    ...pick('outputTokens', 'output_tokens'),
-    ...pick('cacheReadTokens', 'cache_read_input_tokens'),
-    ...pick('cacheWriteTokens', 'cache_creation_input_tokens'),
-  };
+  return omitUndefined<Usage>({
+    inputTokens: asNumber(value['input_tokens']),
+    outputTokens: asNumber(value['output_tokens']),
+    cacheReadTokens: asNumber(value['cache_read_input_tokens']),
+    cacheWriteTokens: asNumber(value['cache_creation_input_tokens']),
+  });
 }

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../json.ts';
+import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 
 export const PERMISSION_MODES = [
   'default',
@@ -290,40 +291,25 @@ export function parseFlags(argv: readonly string[]): AgentFlags {
       .map((name) => `--${name} is not supported by duolane-agent; remove it`),
     notes,
   };
-  check(flags);
+  const problem = problemOf(flags);
+  if (problem !== undefined) throw new DuolaneError('invalid', problem);
   return flags;
 }
 
-/** Throws `invalid` for flags that contradict each other. */
-function check(flags: AgentFlags): void {
+/** Which flags contradict each other, or have a value that others do not permit. */
+function problemOf(flags: AgentFlags): string | undefined {
   const { inputFormat, outputFormat, permissionPromptTool, sessionId } = flags;
-  if (inputFormat === 'stream-json' && outputFormat !== 'stream-json') {
-    throw new DuolaneError(
-      'invalid',
-      `invalid --output-format "${outputFormat}": expected "stream-json" together with --input-format=stream-json`,
-    );
-  }
-  if (outputFormat === 'stream-json' && !flags.verbose) {
-    throw new DuolaneError(
-      'invalid',
-      '--output-format=stream-json must be given together with --verbose',
-    );
-  }
-  if (permissionPromptTool !== undefined && permissionPromptTool !== 'stdio') {
-    throw new DuolaneError(
-      'invalid',
-      `invalid --permission-prompt-tool "${permissionPromptTool}": expected "stdio", which asks the host`,
-    );
-  }
-  if (sessionId !== undefined && !UUID.test(sessionId)) {
-    throw new DuolaneError('invalid', `invalid --session-id "${sessionId}": expected a UUID`);
-  }
-  if (sessionId !== undefined && (flags.resume || flags.continue) && !flags.forkSession) {
-    throw new DuolaneError(
-      'invalid',
-      '--session-id with --resume or --continue must be given together with --fork-session',
-    );
-  }
+  if (inputFormat === 'stream-json' && outputFormat !== 'stream-json')
+    return `invalid --output-format "${outputFormat}": expected "stream-json" together with --input-format=stream-json`;
+  if (outputFormat === 'stream-json' && !flags.verbose)
+    return '--output-format=stream-json must be given together with --verbose';
+  if (permissionPromptTool !== undefined && permissionPromptTool !== 'stdio')
+    return `invalid --permission-prompt-tool "${permissionPromptTool}": expected "stdio", which asks the host`;
+  if (sessionId === undefined) return undefined;
+  if (!UUID.test(sessionId)) return `invalid --session-id "${sessionId}": expected a UUID`;
+  return (flags.resume || flags.continue) && !flags.forkSession
+    ? '--session-id with --resume or --continue must be given together with --fork-session'
+    : undefined;
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -380,12 +366,8 @@ function number(
 
 function schema(text: string | undefined): JsonObject | undefined {
   if (text === undefined || text === '') return undefined;
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch {
-    // Text that is not JSON gets the same error as JSON that is not an object.
-  }
+  const value = parseLine(text);
+  if (!(value instanceof InvalidLine)) return value;
   throw new DuolaneError(
     'invalid',
     `invalid --json-schema "${text.slice(0, 60)}": expected a JSON object`,

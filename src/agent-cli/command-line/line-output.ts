@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
+import { waitForWake } from '../../stream/cancellable-generator.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
 
 /** The part of a writable stream that `LineOutput` uses. */
@@ -43,16 +43,10 @@ export class LineOutput {
   /** Resolves when the pipe accepts more, or when its reader closed it. */
   async drained(): Promise<void> {
     if (!this.#full || this.#gone.signal.aborted) return;
-    await new Promise<void>((resolve) => {
-      let unlisten = (): void => {};
-      const done = (): void => {
-        this.#sink.off('drain', done);
-        unlisten();
-        resolve();
-      };
-      this.#sink.once('drain', done);
-      unlisten = onAbort(this.#gone.signal, done);
-    });
+    await waitForWake((wake) => {
+      this.#sink.once('drain', wake);
+      return () => this.#sink.off('drain', wake);
+    }, this.#gone.signal);
     this.#full = false;
   }
 }

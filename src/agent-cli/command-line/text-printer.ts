@@ -1,7 +1,6 @@
-import type { JsonObject } from '../../json.ts';
 import type { PrintFormat } from './flags.ts';
 import type { LineOutput } from './line-output.ts';
-import { asObject, asString } from '../../json.ts';
+import { asObject, asString, type JsonObject } from '../../json.ts';
 
 /**
  * Returns the writer of an output format: `text` prints the model's text while it is streamed,

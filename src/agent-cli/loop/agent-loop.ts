@@ -3,7 +3,7 @@ import { DuolaneError, errorMessage } from '../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isControl } from '../../wire/control-peer.ts';
-import { type LoopControls, serveControl } from './control-handlers.ts';
+import { serveControl } from './control-handlers.ts';
 import type { AgentFlags } from '../command-line/flags.ts';
 import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
 import { ControlLink } from '../../wire/control-link.ts';
@@ -49,8 +49,7 @@ const EXIT_GRACE_MS = 1500;
  * The agent loop: takes frames of the host and runs one turn after the other. After `endInput` it
  * finishes the queued turns and then resolves `done` with the exit code.
  */
-export class AgentLoop implements LoopControls {
-  readonly version: string = VERSION;
+export class AgentLoop {
   readonly session: CliSession;
   readonly done: Promise<number>;
   readonly #options: AgentLoopOptions;
@@ -224,6 +223,7 @@ export class AgentLoop implements LoopControls {
     await settledWithin(this.done, EXIT_GRACE_MS);
   }
 
+  /** Interrupts the running turn; with `cancelQueued` also drops the queued prompts. */
   interrupt({ cancelQueued }: { readonly cancelQueued: boolean }): {
     readonly stillQueued: string[];
     readonly cancelled: string[];
@@ -254,6 +254,7 @@ export class AgentLoop implements LoopControls {
     void this.session.parts.hooks.fire('SessionStart', { source }, options).catch(() => {});
   }
 
+  /** Fires the SessionEnd hooks and ends the process with code 0. */
   endSession(): void {
     this.session.parts.queue.cancelAll();
     this.#turn?.controller.abort(new TurnInterrupted('end', 'the host ended the session'));

@@ -9,7 +9,7 @@ import {
 } from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
-import type { ChosenModel } from '../models/choose-model.ts';
+import type { AgentLoop } from './agent-loop.ts';
 import { blocksOf } from '../models/types.ts';
 import { applyUpdate, type PolicyUpdate } from '../permissions/permission-policy.ts';
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
@@ -17,23 +17,14 @@ import type { CliSession } from '../session/cli-session.ts';
 import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
 import { serverNotFound } from '../tools/mcp/mcp-servers.ts';
 import { CAPABILITIES, userLine } from '../turn/sdk-messages.ts';
+import { VERSION } from '../version.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
 /** The parts of the agent loop that control requests use. */
-export interface LoopControls {
-  readonly session: CliSession;
-  readonly version: string;
-  /** Interrupts the running turn; with `cancelQueued` also drops the queued prompts. */
-  interrupt(options: { readonly cancelQueued: boolean }): {
-    readonly stillQueued: string[];
-    readonly cancelled: string[];
-  };
-  cancelPrompt(uuid: string): boolean;
-  chooseModel(name: string | undefined): Promise<ChosenModel>;
-  /** Fires the SessionEnd hooks and ends the process with code 0. */
-  endSession(): void;
-  started(source: 'startup' | 'resume'): void;
-}
+type LoopControls = Pick<
+  AgentLoop,
+  'session' | 'interrupt' | 'cancelPrompt' | 'chooseModel' | 'endSession' | 'started'
+>;
 
 type Handler = (
   request: ControlRequest,
@@ -46,8 +37,7 @@ const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
 });
 const no = (error: string, errorCode?: string): ControlResponse => ({
   ok: false,
-  error,
-  ...(errorCode !== undefined && { errorCode }),
+  ...omitUndefined({ error, errorCode }),
 });
 
 /**
@@ -87,14 +77,10 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   mcp_status: (_, { session }) => ok({ mcpServers: session.parts.servers.describe() }),
   mcp_set_servers: async ({ servers }, { session }) =>
     ok(await session.parts.servers.replace(asObject(servers))),
-  mcp_toggle: async ({ serverName, enabled }, { session }) => {
-    await session.parts.servers.toggle(asString(serverName), enabled === true);
-    return ok();
-  },
-  mcp_reconnect: async ({ serverName }, { session }) => {
-    await session.parts.servers.reconnect(asString(serverName));
-    return ok();
-  },
+  mcp_toggle: async ({ serverName, enabled }, { session }) =>
+    ok(await session.parts.servers.toggle(asString(serverName), enabled === true)),
+  mcp_reconnect: async ({ serverName }, { session }) =>
+    ok(await session.parts.servers.reconnect(asString(serverName))),
   mcp_message: ({ server_name, message }, { session }) => {
     if (!isObject(message)) return no('the host sent mcp_message without a message');
     session.parts.servers.receive(asString(server_name), message);
@@ -111,16 +97,12 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
         usage: totals.usage,
       },
     }),
-  get_binary_version: (_, { version }) => ok({ version }),
+  get_binary_version: () => ok({ version: VERSION }),
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
   read_file: async (request, { session: { parts } }) => {
     const { readFileForHost } = await import('./host-read-file.ts');
-    return ok(
-      await readFileForHost(request, {
-        cwd: parts.cwd,
-        directories: parts.choices.directories,
-      }),
-    );
+    const { cwd, choices } = parts;
+    return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
     if (!session.parts.servers.has(asString(serverName)))
@@ -147,7 +129,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 };
 
 function initialize(request: ControlRequest, loop: LoopControls): ControlResponse {
-  const { session, version } = loop;
+  const { session } = loop;
   // The prompt may be in the pipe already. After an error response no turn must run.
   session.refusal = session.parts.hooks.refusal(request['hooks']);
   if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
@@ -183,7 +165,7 @@ function initialize(request: ControlRequest, loop: LoopControls): ControlRespons
     models: modelsOf(session),
     account: { apiKeySource: session.parts.choices.model.model.keySource },
     pid: process.pid,
-    claude_code_version: version,
+    claude_code_version: VERSION,
     current_permission_mode: session.parts.choices.policy.mode,
     hook_on_failure_supported: true,
     hooks_applied: applied,
@@ -286,13 +268,10 @@ function changesOf(settings: JsonObject): {
   }
 }
 
-const modelsOf = ({ parts: { choices } }: CliSession): JsonObject[] => [
-  {
-    value: choices.model.model.name,
-    displayName: choices.model.model.name,
-    description: 'The model of this session',
-  },
-];
+function modelsOf({ parts }: CliSession): JsonObject[] {
+  const { name } = parts.choices.model.model;
+  return [{ value: name, displayName: name, description: 'The model of this session' }];
+}
 
 function settingsOf(session: CliSession): JsonObject {
   const { choices, settings } = session.parts;
@@ -315,28 +294,19 @@ function permissionsOf({ policy }: CliSession): JsonObject {
 
 /** An estimate with four characters per token: many models do not report their context usage. */
 function contextUsage(session: CliSession): JsonObject {
-  const estimate = (value: unknown): number => Math.ceil(JSON.stringify(value).length / 4);
-  const specs = session.tools().map(({ spec }) => spec);
+  const { choices, history } = session.parts;
+  const category = (id: string, name: string, value: unknown) => {
+    return { id, name, tokens: Math.ceil(JSON.stringify(value).length / 4), kind: 'used' };
+  };
   const categories = [
-    {
-      id: 'system_prompt',
-      name: 'System prompt',
-      tokens: estimate(session.parts.choices.systemPrompt),
-      kind: 'used',
-    },
-    { id: 'tools', name: 'Tools', tokens: estimate(specs), kind: 'used' },
-    {
-      id: 'messages',
-      name: 'Messages',
-      tokens: estimate(session.parts.history.messages()),
-      kind: 'used',
-    },
+    category('system_prompt', 'System prompt', choices.systemPrompt),
+    category(
+      'tools',
+      'Tools',
+      session.tools().map(({ spec }) => spec),
+    ),
+    category('messages', 'Messages', history.messages()),
   ];
   const totalTokens = categories.reduce((sum, { tokens }) => sum + tokens, 0);
-  return {
-    categories,
-    totalTokens,
-    estimated: true,
-    model: session.parts.choices.model.model.name,
-  };
+  return { categories, totalTokens, estimated: true, model: choices.model.model.name };
 }

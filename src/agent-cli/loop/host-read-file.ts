@@ -1,8 +1,7 @@
 import { resolve } from 'node:path';
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
 import { isInsideDirectory, realPath } from '../permissions/path-rules.ts';
-import { asString } from '../../json.ts';
+import { asString, type JsonObject } from '../../json.ts';
 import { openToRead } from '../tools/builtin/open-file.ts';
 
 const DEFAULT_BYTES = 1024 * 1024;

@@ -6,17 +6,17 @@ import {
   type Block,
   blocksOf,
   type ChatMessage,
+  contentText,
   type Model,
   type ModelEvent,
   type ModelRequest,
   NO_USAGE,
   type ModelStopReason,
   type TokenUsage,
+  usageWithCached,
 } from './types.ts';
 
 interface LanguageModel {
-  readonly specificationVersion: string;
-  readonly modelId?: string;
   doStream(options: JsonObject): PromiseLike<{ readonly stream: AsyncIterable<unknown> }>;
 }
 
@@ -93,18 +93,14 @@ function toPart(block: Block): JsonObject[] {
 }
 
 function toResult(block: Block): JsonObject {
-  const { content } = block;
-  const value =
-    typeof content === 'string'
-      ? content
-      : (Array.isArray(content) ? content : [])
-          .map((part: unknown) => (isObject(part) ? asString(part['text']) : ''))
-          .join('\n');
   return {
     type: 'tool-result',
     toolCallId: block['tool_use_id'],
     toolName: block['tool_name'] ?? '',
-    output: { type: block['is_error'] === true ? 'error-text' : 'text', value },
+    output: {
+      type: block['is_error'] === true ? 'error-text' : 'text',
+      value: contentText(block['content']),
+    },
   };
 }
 
@@ -184,10 +180,5 @@ function toUsage(value: unknown): TokenUsage {
   const total = (entry: unknown): number => Number((isObject(entry) ? entry['total'] : entry) ?? 0);
   const input = value['inputTokens'];
   const cached = Number((isObject(input) ? input['cacheRead'] : value['cachedInputTokens']) ?? 0);
-  return {
-    input_tokens: total(input) - cached,
-    output_tokens: total(value['outputTokens']),
-    cache_creation_input_tokens: 0,
-    cache_read_input_tokens: cached,
-  };
+  return usageWithCached(total(input), total(value['outputTokens']), cached);
 }

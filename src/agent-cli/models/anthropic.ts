@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
-import { asString, isObject, type JsonObject } from '../../json.ts';
-import { httpStatusError, streamedError } from '../../event/retry/model-error.ts';
-import { sseData } from './sse.ts';
+import { asObject, asString, isObject, type JsonObject, omitUndefined } from '../../json.ts';
+import { streamedError } from '../../event/retry/model-error.ts';
+import { postForEvents } from './sse.ts';
 import {
   type Model,
   type ModelEvent,
@@ -21,50 +21,34 @@ export interface AnthropicModelOptions {
 /** A model of the Messages API, streamed over fetch. */
 export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicModelOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/v1/messages`;
-  const headers = {
-    'content-type': 'application/json',
+  const headers = omitUndefined<Record<string, string>>({
     'anthropic-version': '2023-06-01',
-    ...(apiKey && { 'x-api-key': apiKey }),
-    ...(authToken && { authorization: `Bearer ${authToken}` }),
-  };
+    'x-api-key': apiKey || undefined,
+    authorization: authToken ? `Bearer ${authToken}` : undefined,
+  });
   return {
     name,
     keySource: apiKey ? 'ANTHROPIC_API_KEY' : authToken ? 'ANTHROPIC_AUTH_TOKEN' : 'none',
-    async *stream(request, { signal }) {
-      const body = JSON.stringify(toBody(request));
-      const response = await fetch(url, { method: 'POST', headers, body, signal });
-      if (!response.ok || !response.body) {
-        throw httpStatusError(response.status, await response.text(), {
-          retryAfter: response.headers.get('retry-after'),
-        });
-      }
-      yield* readEvents(sseData(response.body as unknown as AsyncIterable<Uint8Array>));
-    },
+    stream: (request, { signal }) =>
+      readEvents(postForEvents(url, headers, toBody(request), signal)),
   };
 }
 
-function toBody({
-  model,
-  system,
-  messages,
-  tools,
-  maxTokens,
-  thinkingTokens,
-  effort,
-}: ModelRequest): JsonObject {
+function toBody(request: ModelRequest): JsonObject {
+  const { model, system, messages, tools, maxTokens, thinkingTokens, effort } = request;
   const thinking = thinkingTokens
     ? { type: 'enabled', budget_tokens: thinkingTokens }
     : { type: 'disabled' };
-  return {
+  return omitUndefined<JsonObject>({
     model,
     stream: true,
     max_tokens: thinkingTokens ? maxTokens + thinkingTokens : maxTokens,
     messages,
-    ...(system !== '' && { system }),
-    ...(tools.length > 0 && { tools }),
-    ...(thinkingTokens !== undefined && { thinking }),
-    ...(effort !== undefined && { output_config: { effort } }),
-  };
+    system: system || undefined,
+    tools: tools.length > 0 ? tools : undefined,
+    thinking: thinkingTokens === undefined ? undefined : thinking,
+    output_config: effort === undefined ? undefined : { effort },
+  });
 }
 
 /**
@@ -81,7 +65,7 @@ export async function* readEvents(
     if (!isObject(event)) continue;
     switch (event['type']) {
       case 'message_start': {
-        const message = isObject(event['message']) ? event['message'] : {};
+        const message = asObject(event['message']);
         usage = mergeUsage(usage, message['usage']);
         yield {
           type: 'start',
@@ -92,19 +76,17 @@ export async function* readEvents(
         break;
       }
       case 'content_block_start':
-        yield* blockStart(event['content_block']);
+        yield* blockStart(asObject(event['content_block']));
         break;
       case 'content_block_delta':
-        yield* blockDelta(event['delta']);
+        yield* blockDelta(asObject(event['delta']));
         break;
       case 'content_block_stop':
         yield { type: 'block_end' };
         break;
       case 'message_delta': {
         usage = mergeUsage(usage, event['usage']);
-        const delta = isObject(event['delta']) ? event['delta'] : {};
-        if (typeof delta['stop_reason'] === 'string')
-          reason = delta['stop_reason'] as ModelStopReason;
+        reason = asString(asObject(event['delta'])['stop_reason'], reason) as ModelStopReason;
         break;
       }
       case 'message_stop':
@@ -120,8 +102,7 @@ export async function* readEvents(
     throw new DuolaneError('network', 'the stream of the model ended early: expected message_stop');
 }
 
-function* blockStart(value: unknown): Generator<ModelEvent> {
-  const block = isObject(value) ? value : {};
+function* blockStart(block: JsonObject): Generator<ModelEvent> {
   if (block['type'] === 'tool_use') {
     yield { type: 'tool_use', id: asString(block['id']), name: asString(block['name']) };
   } else if (block['type'] === 'text') {
@@ -131,8 +112,7 @@ function* blockStart(value: unknown): Generator<ModelEvent> {
   }
 }
 
-function* blockDelta(value: unknown): Generator<ModelEvent> {
-  const delta = isObject(value) ? value : {};
+function* blockDelta(delta: JsonObject): Generator<ModelEvent> {
   switch (delta['type']) {
     case 'text_delta':
       yield { type: 'text', text: asString(delta['text']) };
@@ -151,7 +131,7 @@ function* blockDelta(value: unknown): Generator<ModelEvent> {
 }
 
 function mergeUsage(usage: TokenUsage, value: unknown): TokenUsage {
-  const seen = isObject(value) ? value : {};
+  const seen = asObject(value);
   const pick = (key: keyof TokenUsage): number =>
     typeof seen[key] === 'number' ? seen[key] : usage[key];
   return {

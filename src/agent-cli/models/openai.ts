@@ -1,8 +1,8 @@
 import { DuolaneError } from '../../errors.ts';
-import { asString, isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asObjects, asString, isObject, type JsonObject } from '../../json.ts';
 import { effortOf } from './effort.ts';
-import { httpStatusError, streamedError } from '../../event/retry/model-error.ts';
-import { sseData } from './sse.ts';
+import { streamedError } from '../../event/retry/model-error.ts';
+import { postForEvents } from './sse.ts';
 import {
   type Block,
   blocksOf,
@@ -13,6 +13,7 @@ import {
   NO_USAGE,
   type ModelStopReason,
   type TokenUsage,
+  usageWithCached,
 } from './types.ts';
 
 export interface OpenAiOptions {
@@ -25,23 +26,12 @@ export interface OpenAiOptions {
 /** A model behind an OpenAI-compatible `/chat/completions`: Ollama, llama.cpp, vLLM, OpenRouter. */
 export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/chat/completions`;
-  const headers = {
-    'content-type': 'application/json',
-    ...(apiKey && { authorization: `Bearer ${apiKey}` }),
-  };
+  const headers = { ...(apiKey && { authorization: `Bearer ${apiKey}` }) };
   return {
     name,
     keySource: apiKey ? 'OPENAI_API_KEY' : 'none',
-    async *stream(request, { signal }) {
-      const body = JSON.stringify(toBody(request));
-      const response = await fetch(url, { method: 'POST', headers, body, signal });
-      if (!response.ok || !response.body) {
-        throw httpStatusError(response.status, await response.text(), {
-          retryAfter: response.headers.get('retry-after'),
-        });
-      }
-      yield* readChunks(sseData(response.body as unknown as AsyncIterable<Uint8Array>));
-    },
+    stream: (request, { signal }) =>
+      readChunks(postForEvents(url, headers, toBody(request), signal)),
   };
 }
 
@@ -98,20 +88,17 @@ export function toMessages({ role, content }: ChatMessage): JsonObject[] {
   return out;
 }
 
-function resultText(block: Block): string {
-  const { content } = block;
+function resultText({ content }: Block): string {
   if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return '';
-  return content
-    .map((part: unknown) =>
-      isObject(part) && part['type'] === 'text' ? asString(part['text']) : '[not text]',
-    )
+  return asArray(content)
+    .map(asObject)
+    .map(({ type, text }) => (type === 'text' ? asString(text) : '[not text]'))
     .join('\n');
 }
 
 function toPart(block: Block): JsonObject {
   if (block.type === 'text') return { type: 'text', text: block['text'] };
-  const source = isObject(block['source']) ? block['source'] : {};
+  const source = asObject(block['source']);
   const url =
     source['type'] === 'url'
       ? source['url']
@@ -141,17 +128,13 @@ export async function* readChunks(
     if (!isObject(chunk)) continue;
     if (chunk['error']) throw streamedError(chunk['error']);
     if (isObject(chunk['usage'])) usage = toUsage(chunk['usage']);
-    const choice: unknown = Array.isArray(chunk['choices']) ? chunk['choices'][0] : undefined;
-    if (!isObject(choice)) continue;
-    const delta = isObject(choice['delta']) ? choice['delta'] : {};
-    const thought = delta['reasoning_content'] ?? delta['reasoning'];
-    if (typeof thought === 'string' && thought !== '') yield { type: 'thinking', text: thought };
-    if (typeof delta['content'] === 'string' && delta['content'] !== '') {
-      yield { type: 'text', text: delta['content'] };
-    }
-    for (const call of Array.isArray(delta['tool_calls']) ? delta['tool_calls'] : []) {
-      if (isObject(call)) yield* calls.receive(call);
-    }
+    const choice = asObject(asArray(chunk['choices'])[0]);
+    const delta = asObject(choice['delta']);
+    const thought = asString(delta['reasoning_content'] ?? delta['reasoning']);
+    if (thought !== '') yield { type: 'thinking', text: thought };
+    const content = asString(delta['content']);
+    if (content !== '') yield { type: 'text', text: content };
+    for (const call of asObjects(delta['tool_calls'])) yield* calls.receive(call);
     if (typeof choice['finish_reason'] === 'string') reason = choice['finish_reason'];
   }
   if (reason === undefined && !done) {
@@ -179,9 +162,9 @@ class Calls {
   }
 
   *receive(call: JsonObject): Generator<ModelEvent> {
-    const fn = isObject(call['function']) ? call['function'] : {};
-    const name = typeof fn['name'] === 'string' && fn['name'] !== '' ? fn['name'] : undefined;
-    const id = typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : undefined;
+    const fn = asObject(call['function']);
+    const name = asString(fn['name']) || undefined;
+    const id = asString(call['id']) || undefined;
     const { arguments: args } = fn;
     const json = typeof args === 'string' ? args : isObject(args) ? JSON.stringify(args) : '';
     const key = this.#keyOf(call['index'], id, name);
@@ -241,12 +224,7 @@ function stopReason(reason: string | undefined): ModelStopReason {
 }
 
 function toUsage(usage: JsonObject): TokenUsage {
-  const details = isObject(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {};
-  const cached = Number(details['cached_tokens'] ?? 0);
-  return {
-    input_tokens: Number(usage['prompt_tokens'] ?? 0) - cached,
-    output_tokens: Number(usage['completion_tokens'] ?? 0),
-    cache_creation_input_tokens: 0,
-    cache_read_input_tokens: cached,
-  };
+  const cached = Number(asObject(usage['prompt_tokens_details'])['cached_tokens'] ?? 0);
+  const { prompt_tokens: input, completion_tokens: output } = usage;
+  return usageWithCached(Number(input ?? 0), Number(output ?? 0), cached);
 }

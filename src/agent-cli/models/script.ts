@@ -5,9 +5,11 @@ import { httpStatusError } from '../../event/retry/model-error.ts';
 import {
   blocksOf,
   type ChatMessage,
+  contentText,
   type Model,
   type ModelEvent,
   type ModelRequest,
+  NO_USAGE,
   type ModelStopReason,
   type TokenUsage,
 } from './types.ts';
@@ -114,10 +116,9 @@ export async function* play(
     type: 'stop',
     reason: answer.stop ?? (answer.tools?.length ? 'tool_use' : 'end_turn'),
     usage: {
+      ...NO_USAGE,
       input_tokens: Math.ceil(JSON.stringify(request.messages).length / 4),
       output_tokens: Math.ceil((fullText.length + JSON.stringify(answer.tools ?? []).length) / 4),
-      cache_creation_input_tokens: 0,
-      cache_read_input_tokens: 0,
       ...answer.usage,
     },
   };
@@ -128,12 +129,7 @@ export function lastText(messages: readonly ChatMessage[]): string {
   return blocksOf(messages.at(-1)?.content ?? '')
     .map((block) => {
       if (block.type === 'text') return asString(block['text']);
-      if (block.type !== 'tool_result') return '';
-      const { content } = block;
-      if (typeof content === 'string') return content;
-      return Array.isArray(content)
-        ? content.map((part: unknown) => (isObject(part) ? asString(part['text']) : '')).join('\n')
-        : '';
+      return block.type === 'tool_result' ? contentText(block['content']) : '';
     })
     .filter((text) => text !== '')
     .join('\n');
@@ -168,11 +164,9 @@ function answersOf(name: string, script: unknown): ScriptAnswer[] {
       throw new DuolaneError(
         'invalid',
         `invalid "when" in script "${name}": expected a regular expression, not "${asString(when)}"`,
-        {
-          cause,
-        },
+        { cause },
       );
     }
   }
-  return list.map((answer) => answer as ScriptAnswer);
+  return [...(list as readonly ScriptAnswer[])];
 }

@@ -1,16 +1,32 @@
+import { httpStatusError } from '../../event/retry/model-error.ts';
+import type { JsonObject } from '../../json.ts';
 import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
 
 /**
- * The `data` of each event in a response body. Reads the body to its end, so that the connection
- * can be reused; breaking out of the loop cancels the body. Throws `too_large` for an event above
- * the decoder's limit: an incomplete message must not be taken for a complete one.
+ * Posts a JSON request to a model API and yields the `data` of each event of the response. Reads
+ * the body to its end, so that the connection can be reused; breaking out of the loop cancels the
+ * body. Throws the error of a failed request, and `too_large` for an event above the decoder's
+ * limit: an incomplete message must not be taken for a complete one.
  */
-export async function* sseData(
-  body: AsyncIterable<Uint8Array>,
+export async function* postForEvents(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  request: JsonObject,
+  signal: AbortSignal,
 ): AsyncGenerator<string, void, undefined> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(request),
+    signal,
+  });
+  if (!response.ok || !response.body) {
+    const retryAfter = response.headers.get('retry-after');
+    throw httpStatusError(response.status, await response.text(), { retryAfter });
+  }
   const decoder = new SseDecoder();
-  for await (const chunk of body) {
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
     for (const event of decoder.decode(chunk)) {
       if (event instanceof InvalidLine) throw event.error;
       yield event.data;

@@ -1,5 +1,4 @@
-import type { JsonObject } from '../../json.ts';
-import { asString } from '../../json.ts';
+import { asArray, asObject, asString, type JsonObject } from '../../json.ts';
 
 /** A content block in the form of the Messages API. Unknown types are passed on. */
 export interface Block extends JsonObject {
@@ -44,6 +43,14 @@ export const NO_USAGE: TokenUsage = {
   cache_read_input_tokens: 0,
 };
 
+/** The usage of providers that include cached tokens in the input, and report no cache writes. */
+export const usageWithCached = (input: number, output: number, cached: number): TokenUsage => ({
+  ...NO_USAGE,
+  input_tokens: input - cached,
+  output_tokens: output,
+  cache_read_input_tokens: cached,
+});
+
 export type ModelStopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence' | 'refusal';
 
 /**
@@ -85,6 +92,18 @@ export interface Model {
 /** The content of a message as blocks. */
 export const blocksOf = (content: string | readonly Block[]): readonly Block[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+
+/**
+ * The text of a tool result, whose content is text or a list of parts. A part without text, such as
+ * an image, becomes an empty line.
+ */
+export const contentText = (content: unknown): string =>
+  asString(
+    content,
+    asArray(content)
+      .map((part) => asString(asObject(part)['text']))
+      .join('\n'),
+  );
 
 /** The text of all text blocks, joined by new lines. */
 export const blocksText = (content: string | readonly Block[]): string =>

@@ -1,32 +1,31 @@
 import { DuolaneError } from '../../errors.ts';
-import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
+import {
+  asArray,
+  asObject,
+  asString,
+  asStrings,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
 import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
-/** The events that this CLI fires. A hook on another event is never called. */
-export type FiredHookEvent = (typeof FIRED)[number];
-
-const FIRED = [
+/** The events at which the CLI can still prevent the guarded action when a hook fails. */
+const BLOCKING = [
   'PreToolUse',
   'PostToolUse',
   'PostToolUseFailure',
   'PostToolBatch',
   'UserPromptSubmit',
   'Stop',
-  'SessionStart',
-  'SessionEnd',
-  'Notification',
 ] as const;
 
-/** The events at which the CLI can still prevent the guarded action when a hook fails. */
-const BLOCKING: ReadonlySet<string> = new Set<FiredHookEvent>([
-  'PreToolUse',
-  'PostToolUse',
-  'PostToolUseFailure',
-  'PostToolBatch',
-  'UserPromptSubmit',
-  'Stop',
-]);
+const REPORTING = ['SessionStart', 'SessionEnd', 'Notification'] as const;
+
+/** The events that this CLI fires. A hook on another event is never called. */
+export type FiredHookEvent = (typeof BLOCKING | typeof REPORTING)[number];
+const FIRED: readonly FiredHookEvent[] = [...BLOCKING, ...REPORTING];
 
 interface Matcher {
   readonly pattern: string;
@@ -63,23 +62,21 @@ export interface HookOutcome {
 
 const SILENT: HookOutcome = { reason: '', context: [] };
 
+interface HookDispatcherOptions {
+  readonly lane: ControlLink;
+  /** The fields that every hook input has. */
+  readonly base: () => JsonObject;
+  /** Reports a callback that failed or timed out; `why` continues the text "<event> hook". */
+  readonly onFailure: (event: FiredHookEvent, why: string) => void;
+}
+
 /** Calls the hook callbacks of the host through the control lane. */
 export class HookDispatcher {
-  readonly #lane: ControlLink;
-  readonly #base: () => JsonObject;
-  readonly #onFailure: (event: FiredHookEvent, why: string) => void;
+  readonly #options: HookDispatcherOptions;
   #matchers = new Map<string, readonly Matcher[]>();
 
-  constructor(options: {
-    readonly lane: ControlLink;
-    /** The fields that every hook input has. */
-    readonly base: () => JsonObject;
-    /** Reports a callback that failed or timed out; `why` continues the text "<event> hook". */
-    readonly onFailure: (event: FiredHookEvent, why: string) => void;
-  }) {
-    this.#lane = options.lane;
-    this.#base = options.base;
-    this.#onFailure = options.onFailure;
+  constructor(options: HookDispatcherOptions) {
+    this.#options = options;
   }
 
   /** Why these hooks cannot be registered: this CLI never calls one that guards something. */
@@ -92,9 +89,9 @@ export class HookDispatcher {
         asArray(matchers).some((one) => asObject(one)['onFailure'] === 'block'),
       )
       .map(([event]) => event)
-      .filter((event) => !BLOCKING.has(event));
+      .filter((event) => !BLOCKING.some((blocking) => blocking === event));
     if (events.length === 0) return undefined;
-    return `onFailure: 'block' is not supported for hooks on ${events.join(', ')}; available: ${[...BLOCKING].join(', ')}`;
+    return `onFailure: 'block' is not supported for hooks on ${events.join(', ')}; available: ${BLOCKING.join(', ')}`;
   }
 
   /** The events of these hooks that this CLI never fires. */
@@ -109,10 +106,6 @@ export class HookDispatcher {
     );
     this.#matchers = new Map(entries);
     return entries.reduce((sum, [, matchers]) => sum + matchers.length, 0);
-  }
-
-  has(event: FiredHookEvent): boolean {
-    return this.#matchers.has(event);
   }
 
   /**
@@ -155,7 +148,7 @@ export class HookDispatcher {
     const fields = this.#inputOf(event, input);
     for (const { callbacks } of this.#fitting(event, ''))
       for (const callback_id of callbacks)
-        this.#lane.notify({
+        this.#options.lane.notify({
           subtype: 'hook_callback',
           callback_id,
           input: fields,
@@ -181,7 +174,7 @@ export class HookDispatcher {
   }
 
   #inputOf(event: FiredHookEvent, input: JsonObject): JsonObject {
-    return { ...this.#base(), hook_event_name: event, ...input };
+    return { ...this.#options.base(), hook_event_name: event, ...input };
   }
 
   async #ask(
@@ -193,7 +186,7 @@ export class HookDispatcher {
     const limit = AbortSignal.timeout(matcher.timeoutMs);
     try {
       const request = { subtype: 'hook_callback', ...fields };
-      const answer = await this.#lane.request(request, {
+      const answer = await this.#options.lane.request(request, {
         signal: AbortSignal.any([signal, limit]),
       });
       return readAnswer(answer);
@@ -205,7 +198,7 @@ export class HookDispatcher {
         : `failed: ${error.message}`;
       // A PreToolUse hook that times out always blocks its call, as with the vendor's CLI.
       const blocks = matcher.blocksOnFailure || (limit.aborted && event === 'PreToolUse');
-      if (!limit.aborted || !blocks) this.#onFailure(event, why);
+      if (!limit.aborted || !blocks) this.#options.onFailure(event, why);
       return blocks ? { ...SILENT, unanswered: `${event} hook ${why}` } : SILENT;
     }
   }
@@ -260,19 +253,17 @@ function readAnswer(given: unknown): HookOutcome {
       'malformed',
       `the hook returned the decision ${JSON.stringify(returned)}: expected allow, deny or ask`,
     );
-  const decision = DECISIONS.get(returned);
   const context = asString(own['additionalContext']);
-  return {
-    ...(decision && { decision }),
+  const { updatedInput, updatedToolOutput, updatedMCPToolOutput = updatedToolOutput } = own;
+  const stop = asString(answer['stopReason'], 'a hook ended the turn');
+  return omitUndefined<HookOutcome>({
+    decision: DECISIONS.get(returned),
     reason: asString(own['permissionDecisionReason'], asString(answer['reason'])),
-    ...(isObject(own['updatedInput']) && { updatedInput: own['updatedInput'] }),
-    ...('updatedToolOutput' in own && { updatedOutput: own['updatedToolOutput'] }),
-    ...('updatedMCPToolOutput' in own && { updatedOutput: own['updatedMCPToolOutput'] }),
+    updatedInput: isObject(updatedInput) ? updatedInput : undefined,
+    updatedOutput: updatedMCPToolOutput,
     context: context === '' ? [] : [context],
-    ...(answer['continue'] === false && {
-      stop: asString(answer['stopReason'], 'a hook ended the turn'),
-    }),
-  };
+    stop: answer['continue'] === false ? stop : undefined,
+  });
 }
 
 const STRICTNESS = { deny: 3, ask: 2, allow: 1 } as const;

@@ -331,18 +331,10 @@ const isClosed = (access: Access): boolean => access === 'hide' || access === 'r
 
 function isFolder(path: string): boolean {
   try {
-    return statSync(path).isDirectory() && !(EMPTIED.includes(path) && isLink(path));
+    const isLink = EMPTIED.includes(path) && lstatSync(path).isSymbolicLink();
+    return statSync(path).isDirectory() && !isLink;
   } catch {
     // A missing path needs no mount.
-    return false;
-  }
-}
-
-function isLink(path: string): boolean {
-  try {
-    return lstatSync(path).isSymbolicLink();
-  } catch {
-    // A missing path is not a link.
     return false;
   }
 }

@@ -21,48 +21,12 @@ const TABLES: Readonly<Record<string, Table>> = {
   x64: {
     arch: 0xc000003e,
     socket: 41,
-    denied: [
-      101,
-      310,
-      311,
-      312,
-      250,
-      248,
-      249,
-      321,
-      298,
-      323,
-      246,
-      304,
-      165,
-      166,
-      155,
-      308,
-      ...COMMON,
-    ],
+    denied: [101, 310, 311, 312, 250, 248, 249, 321, 298, 323, 246, 304, 165, 166, 155, 308],
   },
   arm64: {
     arch: 0xc00000b7,
     socket: 198,
-    denied: [
-      117,
-      270,
-      271,
-      272,
-      219,
-      217,
-      218,
-      280,
-      241,
-      282,
-      104,
-      265,
-      40,
-      39,
-      41,
-      268,
-      ...COMMON,
-    ],
+    denied: [117, 270, 271, 272, 219, 217, 218, 280, 241, 282, 104, 265, 40, 39, 41, 268],
   },
 };
 
@@ -99,7 +63,8 @@ export function seccompFilter(arch: string = process.arch): Uint8Array | undefin
   const families = Object.values(FAMILIES);
   // The last two instructions allow and deny. A jump is the number of instructions that it skips.
   const program: Instruction[] = [];
-  const length = 5 + table.denied.length + 1 + families.length + 2;
+  const denied = [...table.denied, ...COMMON];
+  const length = 5 + denied.length + 1 + families.length + 2;
   const allow = length - 2;
   const deny = length - 1;
   const to = (target: number): number => target - program.length - 1;
@@ -107,7 +72,7 @@ export function seccompFilter(arch: string = process.arch): Uint8Array | undefin
   program.push([IF_EQUAL, 0, to(deny), table.arch]);
   program.push([LOAD, 0, 0, NUMBER]);
   program.push([IF_AT_LEAST, to(deny), 0, X32]);
-  for (const number of table.denied) program.push([IF_EQUAL, to(deny), 0, number]);
+  for (const number of denied) program.push([IF_EQUAL, to(deny), 0, number]);
   program.push([IF_EQUAL, 0, to(allow), table.socket]);
   program.push([LOAD, 0, 0, FIRST_ARGUMENT]);
   families.forEach((family, i) => {

@@ -2,13 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
 import { isSessionId, parseTranscript, projectDir, projectKey } from '../../wire/transcript.ts';
 import { History } from './history.ts';
 import type { Block } from '../models/types.ts';
-import { asArray, asObject, asString } from '../../json.ts';
+import { asArray, asObject, asString, type JsonObject } from '../../json.ts';
 
 /** One message of a transcript file. */
 export interface TranscriptEntry extends JsonObject {
@@ -90,44 +89,39 @@ export async function newestSession(place: TranscriptLocation): Promise<string |
   return dated.toSorted((a, b) => b.at - a.at)[0]?.name.slice(0, -'.jsonl'.length);
 }
 
+interface TranscriptOptions {
+  readonly file: string;
+  readonly sessionId: string;
+  readonly cwd: string;
+  readonly persist: boolean;
+  /** Called with every entry, for `transcript_mirror`. */
+  readonly mirror?: ((entries: readonly TranscriptEntry[]) => void) | undefined;
+}
+
 /**
  * Appends a session to its file: one complete line per entry, in order. `append` never waits and
  * never throws. `saved()` resolves when everything is written, or throws the error: a full disk
  * ends the turn with an error instead of losing it.
  */
 export class Transcript implements AsyncDisposable {
-  readonly file: string;
-  readonly #persist: boolean;
-  readonly #sessionId: string;
-  readonly #cwd: string;
-  readonly #mirror: ((entries: readonly TranscriptEntry[]) => void) | undefined;
+  readonly #options: TranscriptOptions;
   #handle: FileHandle | undefined;
   #tail: Promise<void> = Promise.resolve();
   #failure: DuolaneError | undefined;
   #parent: string | null = null;
 
-  constructor(options: {
-    readonly file: string;
-    readonly sessionId: string;
-    readonly cwd: string;
-    readonly persist: boolean;
-    /** Called with every entry, for `transcript_mirror`. */
-    readonly mirror?: ((entries: readonly TranscriptEntry[]) => void) | undefined;
-  }) {
-    this.file = options.file;
-    this.#persist = options.persist;
-    this.#sessionId = options.sessionId;
-    this.#cwd = options.cwd;
-    this.#mirror = options.mirror;
+  constructor(options: TranscriptOptions) {
+    this.#options = options;
   }
 
   append(type: TranscriptEntry['type'], message: JsonObject, uuid: string = randomUUID()): void {
+    const { cwd, sessionId } = this.#options;
     const entry: TranscriptEntry = {
       parentUuid: this.#parent,
       isSidechain: false,
       userType: 'external',
-      cwd: this.#cwd,
-      sessionId: this.#sessionId,
+      cwd,
+      sessionId,
       version: '1',
       type,
       message,
@@ -143,7 +137,8 @@ export class Transcript implements AsyncDisposable {
    */
   continueFrom(entries: readonly TranscriptEntry[], { copy }: { readonly copy: boolean }): void {
     this.#parent = entries.at(-1)?.uuid ?? null;
-    if (copy) this.#add(entries.map((entry) => ({ ...entry, sessionId: this.#sessionId })));
+    const { sessionId } = this.#options;
+    if (copy) this.#add(entries.map((entry) => ({ ...entry, sessionId })));
   }
 
   async saved(): Promise<void> {
@@ -151,24 +146,22 @@ export class Transcript implements AsyncDisposable {
     if (this.#failure) throw this.#failure;
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
     await this.#tail;
     await this.#handle?.close();
     this.#handle = undefined;
-  }
+  });
 
   #add(entries: readonly TranscriptEntry[]): void {
     if (entries.length === 0) return;
-    this.#mirror?.(entries);
-    if (this.#persist) this.#tail = this.#tail.then(() => this.#write(entries));
+    this.#options.mirror?.(entries);
+    if (this.#options.persist) this.#tail = this.#tail.then(() => this.#write(entries));
   }
 
   async #write(entries: readonly TranscriptEntry[]): Promise<void> {
     if (this.#failure) return;
     try {
-      this.#handle ??= await openForAppend(this.file);
+      this.#handle ??= await openForAppend(this.#options.file);
       await this.#handle.appendFile(entries.map(encodeLine).join(''));
     } catch (cause) {
       const why = errorMessage(cause);

@@ -1,3 +1,4 @@
+import { isListed } from '../../process/env.ts';
 import { isSecretVariable } from '../../process/secret-variable.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -7,12 +8,11 @@ type Env = Readonly<Record<string, string | undefined>>;
  * the API key of the model, are removed. `pass` names those that stay; a final `*` is a wildcard.
  */
 export function toolEnv(env: Env, pass: readonly string[]): Record<string, string> {
-  const passed = (name: string): boolean =>
-    pass.some((rule) => (rule.endsWith('*') ? name.startsWith(rule.slice(0, -1)) : name === rule));
   return Object.fromEntries(
     Object.entries(env).filter(
       (entry): entry is [string, string] =>
-        entry[1] !== undefined && (passed(entry[0]) || !isSecretVariable(entry[0], entry[1])),
+        entry[1] !== undefined &&
+        (isListed(pass, entry[0]) || !isSecretVariable(entry[0], entry[1])),
     ),
   );
 }

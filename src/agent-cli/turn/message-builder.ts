@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../json.ts';
+import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import {
   type Block,
   type ModelEvent,
@@ -15,9 +16,11 @@ export type AnswerPart =
   /** A block is complete; its `content_block_stop` event follows. */
   | { readonly type: 'block'; readonly index: number; readonly block: Block };
 
-type Open =
+type OpenText =
   | { readonly kind: 'text'; text: string }
-  | { readonly kind: 'thinking'; text: string; signature: string }
+  | { readonly kind: 'thinking'; text: string; signature: string };
+type Open =
+  | OpenText
   | { readonly kind: 'tool_use'; readonly id: string; readonly name: string; json: string };
 
 /**
@@ -32,7 +35,6 @@ export class MessageBuilder {
   #started = false;
   #open: Open | undefined;
   #usage: TokenUsage = NO_USAGE;
-  #stop: ModelStopReason | undefined;
 
   constructor(model: string) {
     this.#model = model;
@@ -48,10 +50,6 @@ export class MessageBuilder {
   get usage(): TokenUsage {
     return this.#usage;
   }
-  /** Undefined until the `stop` event; a message without it is incomplete. */
-  get stopReason(): ModelStopReason | undefined {
-    return this.#stop;
-  }
   /** Whether `message_start` was returned, so that a reader of raw events knows this message. */
   get started(): boolean {
     return this.#started;
@@ -64,26 +62,16 @@ export class MessageBuilder {
         if (event.usage) this.#usage = event.usage;
         return this.#start();
       }
-      case 'text': {
-        const parts = this.#openAs('text', () => ({ kind: 'text', text: '' }));
-        const open = this.#open as Extract<Open, { kind: 'text' }>;
-        open.text += event.text;
-        return event.text === ''
-          ? parts
-          : [...parts, this.#delta({ type: 'text_delta', text: event.text })];
-      }
-      case 'thinking': {
-        const parts = this.#openAs('thinking', () => ({
-          kind: 'thinking',
-          text: '',
-          signature: '',
-        }));
-        const open = this.#open as Extract<Open, { kind: 'thinking' }>;
-        open.text += event.text;
-        return event.text === ''
-          ? parts
-          : [...parts, this.#delta({ type: 'thinking_delta', thinking: event.text })];
-      }
+      case 'text':
+        return this.#append({ kind: 'text', text: '' }, event.text, {
+          type: 'text_delta',
+          text: event.text,
+        });
+      case 'thinking':
+        return this.#append({ kind: 'thinking', text: '', signature: '' }, event.text, {
+          type: 'thinking_delta',
+          thinking: event.text,
+        });
       case 'signature': {
         if (this.#open?.kind !== 'thinking') return [];
         this.#open.signature += event.signature;
@@ -103,7 +91,6 @@ export class MessageBuilder {
         return this.#close();
       case 'stop': {
         const parts = [...this.#start(), ...this.#close()];
-        this.#stop = event.reason;
         this.#usage = event.usage;
         return [...parts, ...this.#end(event.reason)];
       }
@@ -122,7 +109,7 @@ export class MessageBuilder {
     const index = this.#blocks.length;
     const open = this.#open;
     this.#open = undefined;
-    const block = open?.kind === 'text' && open.text !== '' ? finished(open) : undefined;
+    const block = open?.kind === 'text' && open.text !== '' ? toBlock(open) : undefined;
     if (block) this.#blocks.push(block);
     const stop = open ? [{ type: 'content_block_stop', index }] : [];
     const events = this.#started
@@ -134,22 +121,15 @@ export class MessageBuilder {
   #start(): AnswerPart[] {
     if (this.#started) return [];
     this.#started = true;
-    const message = {
-      id: this.#id,
-      type: 'message',
-      role: 'assistant',
-      model: this.#model,
-      content: [],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: this.#usage,
-    };
+    const message = apiMessage({ id: this.#id, model: this.#model, usage: this.#usage }, []);
     return [{ type: 'event', event: { type: 'message_start', message } }];
   }
 
-  #openAs(kind: Open['kind'], make: () => Open): AnswerPart[] {
-    if (this.#open?.kind === kind) return [];
-    return [...this.#close(), ...this.#begin(make())];
+  /** Adds text to the open block, if it is of the same kind, else to the new block `begun`. */
+  #append(begun: OpenText, text: string, delta: JsonObject): AnswerPart[] {
+    const parts = this.#open?.kind === begun.kind ? [] : [...this.#close(), ...this.#begin(begun)];
+    (this.#open as OpenText).text += text;
+    return text === '' ? parts : [...parts, this.#delta(delta)];
   }
 
   #begin(open: Open): AnswerPart[] {
@@ -157,7 +137,7 @@ export class MessageBuilder {
     const event = {
       type: 'content_block_start',
       index: this.#blocks.length,
-      content_block: empty(open),
+      content_block: toBlock(open),
     };
     return [...this.#start(), { type: 'event', event }];
   }
@@ -169,7 +149,7 @@ export class MessageBuilder {
 
   #close(): AnswerPart[] {
     if (!this.#open) return [];
-    const [index, block] = [this.#blocks.length, finished(this.#open)];
+    const [index, block] = [this.#blocks.length, toBlock(this.#open)];
     this.#open = undefined;
     this.#blocks.push(block);
     return [
@@ -187,18 +167,8 @@ export class MessageBuilder {
   }
 }
 
-function empty(open: Open): Block {
-  switch (open.kind) {
-    case 'text':
-      return { type: 'text', text: '' };
-    case 'thinking':
-      return { type: 'thinking', thinking: '', signature: '' };
-    case 'tool_use':
-      return { type: 'tool_use', id: open.id, name: open.name, input: {} };
-  }
-}
-
-function finished(open: Open): Block {
+/** A block with its content so far. */
+function toBlock(open: Open): Block {
   switch (open.kind) {
     case 'text':
       return { type: 'text', text: open.text };
@@ -211,6 +181,13 @@ function finished(open: Open): Block {
   }
 }
 
+/** A model message in the form of the Messages API. `end` replaces the open end. */
+export const apiMessage = (
+  { id, model, usage }: { readonly id: string; readonly model: string; readonly usage: TokenUsage },
+  content: readonly Block[],
+  end: JsonObject = { stop_reason: null, stop_sequence: null },
+): JsonObject => ({ id, type: 'message', role: 'assistant', model, content, ...end, usage });
+
 /**
  * The key for arguments that are not a JSON object. The input keeps their text under it, so that
  * the call is visible, and `runToolCall` refuses the call.
@@ -219,11 +196,6 @@ export const MALFORMED_INPUT = '__malformed_input';
 
 function parseInput(json: string): JsonObject {
   if (json.trim() === '') return {};
-  try {
-    const value: unknown = JSON.parse(json);
-    if (isObject(value)) return value;
-  } catch {
-    // Text that is not JSON is handled like JSON that is not an object.
-  }
-  return { [MALFORMED_INPUT]: json.slice(0, 2000) };
+  const value = parseLine(json);
+  return value instanceof InvalidLine ? { [MALFORMED_INPUT]: json.slice(0, 2000) } : value;
 }

@@ -1,10 +1,9 @@
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
 import { MessageBuilder } from './message-builder.ts';
 import { assistantMessage, recordSyntheticMessage, streamEvent } from './sdk-messages.ts';
 import { type Attempt, type Retry, streamWithRetry } from '../models/retry.ts';
 import type { Block, ModelEvent, ModelRequest } from '../models/types.ts';
-import { asObject, asString } from '../../json.ts';
+import { asObject, asString, type JsonObject } from '../../json.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { costOf } from '../command-line/settings.ts';
 import type { AgentTool } from '../tools/types.ts';
@@ -25,6 +24,14 @@ export function errorName({ code, status }: DuolaneError): string {
   return status === undefined ? 'unknown' : 'server_error';
 }
 
+interface ModelStepOptions {
+  readonly tools: ReadonlyMap<string, AgentTool>;
+  readonly onCall: (call: Block) => void;
+  /** The message is withdrawn: its calls so far are void. */
+  readonly onWithdraw: () => void;
+  readonly callsBegun: () => boolean;
+}
+
 /**
  * One model call: streams the message to the host, one `assistant` line per finished block, and
  * passes finished tool calls to `onCall`. Returns the complete message.
@@ -39,10 +46,7 @@ export function errorName({ code, status }: DuolaneError): string {
 export class ModelStep {
   readonly #session: CliSession;
   readonly #turn: TurnState;
-  readonly #tools: ReadonlyMap<string, AgentTool>;
-  readonly #onCall: (call: Block) => void;
-  readonly #onWithdraw: () => void;
-  readonly #callsBegun: () => boolean;
+  readonly #options: ModelStepOptions;
   #answer: MessageBuilder;
   /** The ids of the `assistant` lines of this message, and those not yet in the transcript. */
   #lines: string[] = [];
@@ -51,23 +55,10 @@ export class ModelStep {
   #sentAt = 0;
   #first = true;
 
-  constructor(
-    session: CliSession,
-    turn: TurnState,
-    options: {
-      readonly tools: ReadonlyMap<string, AgentTool>;
-      readonly onCall: (call: Block) => void;
-      /** The message is withdrawn: its calls so far are void. */
-      readonly onWithdraw: () => void;
-      readonly callsBegun: () => boolean;
-    },
-  ) {
+  constructor(session: CliSession, turn: TurnState, options: ModelStepOptions) {
     this.#session = session;
     this.#turn = turn;
-    this.#tools = options.tools;
-    this.#onCall = options.onCall;
-    this.#onWithdraw = options.onWithdraw;
-    this.#callsBegun = options.callsBegun;
+    this.#options = options;
     this.#answer = this.#newAnswer();
   }
 
@@ -88,7 +79,7 @@ export class ModelStep {
       return this.#answer;
     } catch (reason) {
       if (signal.aborted) this.#interrupted();
-      else if (this.#callsBegun()) return this.#keepFinished(DuolaneError.from(reason));
+      else if (this.#options.callsBegun()) return this.#keepFinished(DuolaneError.from(reason));
       else this.#abandon();
       throw reason;
     } finally {
@@ -105,7 +96,7 @@ export class ModelStep {
     const events = streamWithRetry(choices.model.model, this.#request(), {
       signal,
       policy: settings.retry,
-      mayRetry: () => !this.#callsBegun(),
+      mayRetry: () => !this.#options.callsBegun(),
     });
     for await (const event of events) {
       if (event.type === 'attempt') this.#attempt(event);
@@ -120,7 +111,7 @@ export class ModelStep {
   async #fallBack(error: DuolaneError): Promise<boolean> {
     const { fallback, choices, settings } = this.#session.parts;
     const gone = error.code === 'overloaded' || error.code === 'not_found';
-    if (!fallback || !gone || this.#callsBegun()) return false;
+    if (!fallback || !gone || this.#options.callsBegun()) return false;
     const chosen = await fallback();
     const [from_model, to_model] = [choices.model.model.name, chosen.model.name];
     if (from_model === to_model) return false;
@@ -142,7 +133,7 @@ export class ModelStep {
       model: choices.model.id,
       system: choices.systemPrompt,
       messages: history.messages(),
-      tools: [...this.#tools.values()].map(({ spec }) => spec),
+      tools: [...this.#options.tools.values()].map(({ spec }) => spec),
       maxTokens: MAX_TOKENS,
       thinkingTokens: choices.thinkingTokens,
       effort: choices.effort,
@@ -180,15 +171,21 @@ export class ModelStep {
 
   #finished(block: Block, extra: JsonObject = {}): void {
     const { history } = this.#session.parts;
-    const line = assistantMessage(this.#session, this.#turn, this.#answer, block, this.#tools);
+    const line = assistantMessage(
+      this.#session,
+      this.#turn,
+      this.#answer,
+      block,
+      this.#options.tools,
+    );
     const uuid = this.#session.emit({ ...line, ...extra });
     this.#lines.push(uuid);
     this.#unsaved.push({ message: asObject(line['message']), uuid });
     history.addAnswer(this.#answer.id, block);
     if (block.type === 'text') this.#turn.lastText = asString(block['text']);
-    if (block.type === 'tool_use') this.#onCall(block);
+    if (block.type === 'tool_use') this.#options.onCall(block);
     // A message is final once a call has started. It must be saved before the call has effects.
-    if (this.#callsBegun()) this.#save();
+    if (this.#options.callsBegun()) this.#save();
   }
 
   #save(): void {
@@ -200,11 +197,14 @@ export class ModelStep {
   /** Removes a withdrawn message from the history and ends its raw events. */
   #abandon(): void {
     this.#session.parts.history.dropAnswer(this.#answer.id);
-    this.#onWithdraw();
+    this.#options.onWithdraw();
     this.#unsaved = [];
-    if (!this.#answer.started) return;
-    const abandoned = { api_message_id: this.#answer.id, from_block_index: 0 };
-    const { events } = this.#answer.abort();
+    if (this.#answer.started) this.#endRaw(this.#answer.abort().events, 0);
+  }
+
+  /** Writes the last raw events of a message whose blocks from `index` on are void. */
+  #endRaw(events: readonly JsonObject[], index: number): void {
+    const abandoned = { api_message_id: this.#answer.id, from_block_index: index };
     for (const event of events) {
       this.#raw(event, event['type'] === 'message_stop' ? { abandoned_blocks: abandoned } : {});
     }
@@ -247,12 +247,6 @@ export class ModelStep {
     this.#save();
     if (this.#turn.interrupted?.by === 'user')
       recordSyntheticMessage(this.#session, this.#turn, INTERRUPTED);
-    const abandoned = {
-      api_message_id: this.#answer.id,
-      from_block_index: this.#answer.blocks.length,
-    };
-    for (const event of events) {
-      this.#raw(event, event['type'] === 'message_stop' ? { abandoned_blocks: abandoned } : {});
-    }
+    this.#endRaw(events, this.#answer.blocks.length);
   }
 }

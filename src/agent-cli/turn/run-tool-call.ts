@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { MALFORMED_INPUT } from './message-builder.ts';
 import { askHost } from './ask-host.ts';
 import type { HookOutcome } from '../permissions/hook-dispatcher.ts';
-import type { Block } from '../models/types.ts';
+import { type Block, contentText } from '../models/types.ts';
 import { type Decision, evaluatePolicy } from '../permissions/permission-policy.ts';
 import { asObject, asString, type JsonObject, omitUndefined } from '../../json.ts';
 import { formatRule, type PermissionRule } from '../permissions/permission-rules.ts';
@@ -368,7 +368,7 @@ async function afterCall(
   const duration_ms = Math.round(performance.now() - call.begun);
   const options = { signal: turn.signal, toolUseId: id, subject: name };
   const fields: JsonObject = outcome.isError
-    ? { error: textOf(outcome), is_interrupt: false }
+    ? { error: contentText(outcome.content), is_interrupt: false }
     : { tool_response: outcome.raw };
   const event = outcome.isError ? 'PostToolUseFailure' : 'PostToolUse';
   const hook: HookOutcome = await session.parts.hooks.fire(
@@ -390,8 +390,3 @@ async function afterCall(
     typeof raw === 'string' ? raw : Array.isArray(raw) ? (raw as Block[]) : JSON.stringify(raw);
   return { outcome: { content, isError: false, raw }, context };
 }
-
-const textOf = ({ content }: ToolOutcome): string =>
-  typeof content === 'string'
-    ? content
-    : content.map((block) => asString(block['text'])).join('\n');

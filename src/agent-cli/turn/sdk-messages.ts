@@ -1,8 +1,9 @@
 import { type JsonObject, omitUndefined } from '../../json.ts';
-import type { MessageBuilder } from './message-builder.ts';
+import { apiMessage, type MessageBuilder } from './message-builder.ts';
 import type { Block } from '../models/types.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool } from '../tools/types.ts';
+import { VERSION } from '../version.ts';
 import type { TurnEnding, TurnState } from './turn-state.ts';
 
 /** Features beyond the base protocol, which a host can look up. */
@@ -20,7 +21,7 @@ export const CAPABILITIES = [
 const uuidsOf = ({ uuids }: TurnState): JsonObject =>
   uuids.length > 0 ? { user_message_uuid: uuids.at(-1), user_message_uuids: uuids } : {};
 
-export function initMessage(session: CliSession, version: string): JsonObject {
+export function initMessage(session: CliSession): JsonObject {
   const { choices, flags } = session.parts;
   return {
     type: 'system',
@@ -32,7 +33,7 @@ export function initMessage(session: CliSession, version: string): JsonObject {
     permissionMode: choices.policy.mode,
     slash_commands: [],
     apiKeySource: choices.model.model.keySource,
-    claude_code_version: version,
+    claude_code_version: VERSION,
     output_style: 'default',
     agents: [],
     skills: [],
@@ -46,23 +47,14 @@ export function initMessage(session: CliSession, version: string): JsonObject {
 export function assistantMessage(
   session: CliSession,
   turn: TurnState,
-  answer: Pick<MessageBuilder, 'id' | 'usage'>,
+  { id, usage }: Pick<MessageBuilder, 'id' | 'usage'>,
   block: Block,
   tools: ReadonlyMap<string, AgentTool>,
 ): JsonObject {
   const tool = block.type === 'tool_use' ? tools.get(String(block['name'])) : undefined;
   return {
     type: 'assistant',
-    message: {
-      id: answer.id,
-      type: 'message',
-      role: 'assistant',
-      model: session.parts.choices.model.model.name,
-      content: [block],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: answer.usage,
-    },
+    message: apiMessage({ id, model: session.parts.choices.model.model.name, usage }, [block]),
     parent_tool_use_id: null,
     timestamp: new Date().toISOString(),
     ...uuidsOf(turn),

@@ -1,20 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import type { MessageBuilder } from './message-builder.ts';
+import { apiMessage, type MessageBuilder } from './message-builder.ts';
 import { type CallEnd, runToolCall } from './run-tool-call.ts';
 import { initMessage, resultMessage, recordSyntheticMessage, userLine } from './sdk-messages.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import { type Block, blocksOf, blocksText } from '../models/types.ts';
 import type { Prompt } from '../session/prompt-queue.ts';
-import { asArray, asObject, asString } from '../../json.ts';
+import { asArray, asObject, asString, type JsonObject } from '../../json.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { errorName, ModelStep } from './model-step.ts';
 import { ENFORCE, MAX_FAILURES, STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
 import { Schedule } from '../tools/call-schedule.ts';
 import type { AgentTool } from '../tools/types.ts';
-import { callsIn, type TurnEnding, sumUsage, type TurnState } from './turn-state.ts';
-import { VERSION } from '../version.ts';
+import {
+  callsIn,
+  type TurnEnding,
+  type TurnInterrupted,
+  sumUsage,
+  type TurnState,
+} from './turn-state.ts';
 import { raceAbort } from '../../stream/abort.ts';
 
 const INTERRUPTED = '[Request interrupted by user for tool use]';
@@ -47,17 +51,15 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
   if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
   // A server that connects slowly must not delay an interrupt.
   await raceAbort(session.prepare(), turn.signal);
-  session.emit(initMessage(session, VERSION));
+  session.emit(initMessage(session));
   session.writeNotices();
   if (blocked !== undefined) {
     emitBlocked(session, blocked);
-    return { subtype: 'success', reason: 'hook_stopped', text: '' };
+    return succeeded('hook_stopped');
   }
   await finishOpenCalls(session, turn);
   for (const prompt of turn.prompts) recordPrompt(session, prompt);
-  if (turn.prompts.every(({ query }) => !query)) {
-    return { subtype: 'success', reason: 'completed', text: '' };
-  }
+  if (turn.prompts.every(({ query }) => !query)) return succeeded('completed');
   let stopHookActive = false;
   for (;;) {
     turn.signal.throwIfAborted();
@@ -65,19 +67,16 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
     if (limit) return limit;
     const { answer, batch } = await runModelStep(session, turn);
     await session.parts.transcript.saved();
-    if (turn.interrupted) return interruptedTools(session, turn);
+    if (turn.interrupted) {
+      if (turn.interrupted.by === 'user') recordSyntheticMessage(session, turn, INTERRUPTED);
+      return interruptedEnding(turn.interrupted, 'aborted_tools', turn.lastText);
+    }
     if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     if (turn.structured) {
       const { value } = turn.structured;
-      return {
-        subtype: 'success',
-        reason: 'completed',
-        text: JSON.stringify(value),
-        structured: value,
-      };
+      return { ...succeeded('completed', JSON.stringify(value)), structured: value };
     }
-    if (turn.stoppedBy !== undefined)
-      return { subtype: 'success', reason: 'hook_stopped', text: '' };
+    if (turn.stoppedBy !== undefined) return succeeded('hook_stopped');
     if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
     if (batch.length > 0) {
       for (const prompt of session.parts.queue.takeForRunning()) await join(session, turn, prompt);
@@ -89,25 +88,31 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
     } else {
       const again = await stopHook(session, turn, stopHookActive);
       if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
-      if (turn.stoppedBy !== undefined || again === undefined) return completed(turn, answer);
+      if (turn.stoppedBy !== undefined || again === undefined)
+        return succeeded('completed', blocksText(answer.blocks) || turn.lastText);
       stopHookActive = true;
       recordSyntheticMessage(session, turn, `Stop hook feedback:\n${again}`, { isSynthetic: true });
     }
   }
 }
 
-/** The ending after a failed hook whose failure blocks: an error, without another model call. */
-const blockedByHook = (why: string): TurnEnding => ({
+const succeeded = (reason: string, text = ''): TurnEnding => ({ subtype: 'success', reason, text });
+
+const failedEnding = (reason: string, why: string): TurnEnding => ({
   subtype: 'error_during_execution',
-  reason: 'hook_stopped',
+  reason,
   errors: [why],
 });
 
-const completed = (turn: TurnState, answer: MessageBuilder): TurnEnding => ({
-  subtype: 'success',
-  reason: 'completed',
-  text: blocksText(answer.blocks) || turn.lastText,
-});
+/** The ending after a failed hook whose failure blocks: an error, without another model call. */
+const blockedByHook = (why: string): TurnEnding => failedEnding('hook_stopped', why);
+
+/** An urgent message ends a turn without an error: the next turn continues it. */
+const interruptedEnding = (
+  { by, message }: TurnInterrupted,
+  reason: string,
+  text: string,
+): TurnEnding => (by === 'now' ? succeeded(reason, text) : failedEnding(reason, message));
 
 /** One model call and the tool calls of its message. */
 async function runModelStep(
@@ -295,58 +300,30 @@ const noStructuredOutput = (turn: TurnState): TurnEnding => ({
   ],
 });
 
-function interruptedTools(session: CliSession, turn: TurnState): TurnEnding {
-  if (turn.interrupted?.by === 'now') {
-    return { subtype: 'success', reason: 'aborted_tools', text: turn.lastText };
-  }
-  if (turn.interrupted?.by === 'user') recordSyntheticMessage(session, turn, INTERRUPTED);
-  const errors = [turn.interrupted?.message ?? 'interrupted'];
-  return { subtype: 'error_during_execution', reason: 'aborted_tools', errors };
-}
-
 /**
  * The ending of a turn that threw: an interrupt, a transcript that cannot be saved, or the model.
  */
 async function failed(session: CliSession, turn: TurnState, reason: unknown): Promise<TurnEnding> {
   const { interrupted } = turn;
-  if (interrupted) {
-    if (interrupted.by === 'now')
-      return { subtype: 'success', reason: 'aborted_streaming', text: turn.lastText };
-    return {
-      subtype: 'error_during_execution',
-      reason: 'aborted_streaming',
-      errors: [interrupted.message],
-    };
-  }
+  if (interrupted) return interruptedEnding(interrupted, 'aborted_streaming', turn.lastText);
   const saved = await session.parts.transcript
     .saved()
     .catch((error: unknown) => DuolaneError.from(error));
-  if (saved) {
-    return {
-      subtype: 'error_during_execution',
-      reason: 'session_not_saved',
-      errors: [saved.message],
-    };
-  }
+  if (saved) return failedEnding('session_not_saved', saved.message);
   const error = modelError(reason);
   const text = `API Error: ${error.message}`;
   const status = error.status ?? null;
   session.emit({
     type: 'assistant',
-    message: {
-      id: randomUUID(),
-      type: 'message',
-      role: 'assistant',
-      model: '<synthetic>',
-      content: [{ type: 'text', text }],
-      stop_reason: 'stop_sequence',
-      stop_sequence: '',
-      usage: turn.usage,
-    },
+    message: apiMessage(
+      { id: randomUUID(), model: '<synthetic>', usage: turn.usage },
+      [{ type: 'text', text }],
+      { stop_reason: 'stop_sequence', stop_sequence: '' },
+    ),
     parent_tool_use_id: null,
     error: errorName(error),
     is_api_error_message: true,
     api_error_status: status,
   });
-  return { subtype: 'success', reason: 'api_error', failed: true, text, status };
+  return { ...succeeded('api_error', text), failed: true, status };
 }

@@ -50,6 +50,12 @@ export async function importAgent(file: string, version?: number): Promise<Agent
   return module as AgentModule;
 }
 
+/** Closes the resources of a module, the last one first. */
+export async function closeResources({ options }: AgentModule): Promise<void> {
+  for (const resource of options?.resources?.toReversed() ?? [])
+    await resource[Symbol.asyncDispose]();
+}
+
 /** Imports a module. Throws `invalid` with the reason if it cannot be loaded. */
 export async function importFile(
   file: string,

@@ -6,6 +6,7 @@ import { completeTurn, type ConverseOptions } from '../../task/run/complete-turn
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import { createRunner } from '../../task/run/runner.ts';
 import type { TaskLog } from '../../task/types.ts';
+import { closeResources } from './load-agent.ts';
 import type { PrintableEvent } from '../terminal/entry-printer.ts';
 
 /** Options of one turn: how to ask the user, and the signal that cancels it. */
@@ -40,8 +41,7 @@ export function openLocalChat(
     [Symbol.asyncDispose]: disposeOnce(async () => {
       await runner[Symbol.asyncDispose]();
       await log[Symbol.asyncDispose]();
-      for (const resource of module.options?.resources?.toReversed() ?? [])
-        await resource[Symbol.asyncDispose]();
+      await closeResources(module);
     }),
   };
 }

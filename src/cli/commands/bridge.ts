@@ -10,6 +10,8 @@ import type { TextOutput } from '../terminal/terminal.ts';
 
 export const bridge: Command = {
   usage: '<from> <to> [options]',
+  required: ['<from>', '<to>'],
+  expected: "e.g. duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
   most: 2,
   options: {
     token: { value: 'bearer', text: 'sent to <from> as its bearer token' },
@@ -37,12 +39,7 @@ export const bridge: Command = {
     'duolane bridge http://127.0.0.1:3000/mcp stdio:',
   ],
   async run({ args, flags, terminal, signal }) {
-    const [from, to] = args;
-    if (from === undefined || to === undefined)
-      throw new DuolaneError(
-        'invalid',
-        "missing arguments <from> <to>: expected e.g. duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
-      );
+    const [from = '', to = ''] = args;
     const offer = readTarget(to, textFlag(flags, 'require-token'));
     const { out, err } = terminal;
     const token = textFlag(flags, 'token');

@@ -6,11 +6,13 @@ import { openLocalChat, type AgentChat } from '../agents/local-chat.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
 import { askUser, readLine } from '../terminal/prompt-user.ts';
-import { stripControlCharacters, Printer } from '../terminal/entry-printer.ts';
+import { stripControlCharacters, Printer, printForeign } from '../terminal/entry-printer.ts';
 import { openRemoteChat } from '../agents/remote-chat.ts';
 
 export const chat: Command = {
   usage: '<address, module or sample> [message …] [options]',
+  required: ['<agent>'],
+  expected: 'an address, a module or a sample',
   words: exampleNames,
   options: {
     token: { value: 'bearer', text: 'sent to the server as its bearer token' },
@@ -27,13 +29,7 @@ export const chat: Command = {
   examples: ['duolane chat http://127.0.0.1:8003', 'duolane chat ai-doctor'],
   async run(call) {
     const { args, flags, terminal } = call;
-    const [where, ...message] = args;
-    if (where === undefined) {
-      throw new DuolaneError(
-        'invalid',
-        'missing argument <agent>: expected an address, a module or a sample',
-      );
-    }
+    const [where = '', ...message] = args;
     await using talk = await connect(where, call);
     if (!flags['json'] && terminal.interactive) {
       terminal.out.line(
@@ -91,9 +87,7 @@ async function oneTurn(
   } catch (error) {
     if (signal.aborted || !terminal.interactive) throw error;
     // The chat continues after a failed turn.
-    terminal.err.line(
-      terminal.err.style('red', stripControlCharacters(DuolaneError.from(error).message)),
-    );
+    printForeign(terminal.err, DuolaneError.from(error).message, 'red');
     return 'failed';
   } finally {
     unlisten();

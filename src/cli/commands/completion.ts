@@ -1,18 +1,13 @@
 import { DuolaneError } from '../../errors.ts';
-import type { Command } from '../command.ts';
-import { COMMANDS } from '../command-table.ts';
+import type { Command, Option } from '../command.ts';
+import { type CommandEntry, COMMANDS } from '../command-table.ts';
 
 /** The completions after one command. */
 interface Offer {
   readonly name: string;
   readonly summary: string;
   readonly words: readonly string[];
-  readonly flags: readonly {
-    readonly name: string;
-    readonly text: string;
-    readonly choices: readonly string[];
-    readonly takesValue: boolean;
-  }[];
+  readonly flags: readonly (readonly [name: string, option: Option])[];
 }
 
 const SHELLS: Readonly<Record<string, (offers: readonly Offer[]) => string>> = { bash, zsh, fish };
@@ -41,40 +36,21 @@ export const completion: Command = {
   },
 };
 
-async function offerOf([name, { summary, load }]: [
-  string,
-  (typeof COMMANDS)[string],
-]): Promise<Offer> {
-  const command = await load();
-  const flags = Object.entries({ ...command.options, help: { text: 'show the help' } });
-  return {
-    name,
-    summary,
-    words: command.words?.() ?? [],
-    flags: flags.map(([flag, { text, value, choices = [] }]: [string, FlagText]) => ({
-      name: flag,
-      text,
-      choices,
-      takesValue: value !== undefined,
-    })),
-  };
-}
-
-interface FlagText {
-  readonly text: string;
-  readonly value?: string;
-  readonly choices?: readonly string[];
+async function offerOf([name, { summary, load }]: [string, CommandEntry]): Promise<Offer> {
+  const { options, words } = await load();
+  const flags = Object.entries({ ...options, help: { text: 'show the help' } });
+  return { name, summary, words: words?.() ?? [], flags };
 }
 
 function bash(offers: readonly Offer[]): string {
   const cases = offers.map(
     ({ name, words, flags }) =>
-      `    ${name}) words='${[...words, ...flags.map((flag) => `--${flag.name}`)].join(' ')}' ;;`,
+      `    ${name}) words='${[...words, ...flags.map(([flag]) => `--${flag}`)].join(' ')}' ;;`,
   );
   const values = offers.flatMap(({ name, flags }) =>
     flags
-      .filter(({ choices }) => choices.length > 0)
-      .map((flag) => `    '${name} --${flag.name}') words='${flag.choices.join(' ')}' ;;`),
+      .filter(([, { choices }]) => choices)
+      .map(([flag, { choices }]) => `    '${name} --${flag}') words='${choices?.join(' ')}' ;;`),
   );
   return `# duolane completion for bash
 _duolane() {
@@ -99,10 +75,8 @@ complete -o filenames -F _duolane duolane
 function zsh(offers: readonly Offer[]): string {
   const commands = offers.map(({ name, summary }) => `    '${name}:${quote(summary)}'`);
   const cases = offers.map(({ name, words, flags }) => {
-    const specs = flags.map(({ name: flag, text, choices, takesValue }) => {
-      const value = takesValue
-        ? `:value:${choices.length > 0 ? `(${choices.join(' ')})` : '_files'}`
-        : '';
+    const specs = flags.map(([flag, { text, choices, value: takesValue }]) => {
+      const value = takesValue ? `:value:${choices ? `(${choices.join(' ')})` : '_files'}` : '';
       return `'--${flag}[${quote(text).replace(/[[\]:]/g, ' ')}]${value}'`;
     });
     const first = words.length > 0 ? `'1:word:(${words.join(' ')})'` : `'*:file:_files'`;
@@ -131,11 +105,11 @@ function fish(offers: readonly Offer[]): string {
     ...words.map(
       (word) => `complete -c duolane -n '__fish_seen_subcommand_from ${name}' -a ${word}`,
     ),
-    ...flags.map(({ name: flag, text, choices, takesValue }) =>
+    ...flags.map(([flag, { text, choices, value }]) =>
       [
         `complete -c duolane -n '__fish_seen_subcommand_from ${name}' -l ${flag} -d '${quote(text)}'`,
-        ...(takesValue ? ['-r'] : []),
-        ...(choices.length > 0 ? [`-a '${choices.join(' ')}'`] : []),
+        ...(value ? ['-r'] : []),
+        ...(choices ? [`-a '${choices.join(' ')}'`] : []),
       ].join(' '),
     ),
   ]);

@@ -1,6 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import { dialHttp, type DialMessagesOptions, dialSse, type ToolSource } from '../../mcp/index.ts';
+import type { DialGrpcOptions } from '../../mcp/grpc/index.ts';
 import { dialTransport } from '../../mcp/json-rpc/stdio.ts';
 import { buildEnv, spawnProcess } from '../../process/index.ts';
 import type { Abortable } from '../../stream/types.ts';
@@ -26,11 +27,7 @@ export async function dialSource(
 ): Promise<ToolSource & AsyncDisposable> {
   const [, scheme, rest = ''] = /^(stdio|https?|sses?|grpcs?):(.+)$/s.exec(given) ?? [];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const options = {
-    ...(signal && { signal }),
-    ...(capabilities && { capabilities }),
-    singleUser,
-  };
+  const options = omitUndefined<DialMessagesOptions>({ signal, capabilities, singleUser });
   switch (scheme) {
     case 'stdio':
       return dialCommand(rest, options);
@@ -47,11 +44,7 @@ export async function dialSource(
     case 'grpc':
     case 'grpcs': {
       const { dialGrpc } = await import('../../mcp/grpc/index.ts');
-      return dialGrpc({
-        url: given,
-        ...(signal && { signal }),
-        ...(token !== undefined && { token }),
-      });
+      return dialGrpc(omitUndefined<DialGrpcOptions>({ url: given, signal, token }));
     }
     default:
       throw new DuolaneError(

@@ -15,11 +15,13 @@ import type { JsonObject } from '../../json.ts';
 import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from '../command.ts';
 import { readCases, sampleCases } from './eval-cases.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
-import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
+import { closeResources, exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
 export const evalCommand: Command = {
   usage: '<module or sample> [cases] [options]',
+  required: ['<agent>'],
+  expected: 'a module or a sample, e.g. duolane eval ai-doctor',
   most: 2,
   words: exampleNames,
   options: {
@@ -54,12 +56,7 @@ export const evalCommand: Command = {
   ],
   async run(call) {
     const { args, flags, terminal, signal } = call;
-    const [what, file] = args;
-    if (what === undefined)
-      throw new DuolaneError(
-        'invalid',
-        'missing argument <agent>: expected a module or a sample, e.g. duolane eval ai-doctor',
-      );
+    const [what = '', file] = args;
     const { name, module } = await loadAgent(what);
     const runs: Measured[] = [];
     let exporting: readonly Export[] = [];
@@ -82,8 +79,7 @@ export const evalCommand: Command = {
         if (!flags['json']) printRun(terminal.out, run);
       }
     } finally {
-      for (const resource of module.options?.resources?.toReversed() ?? [])
-        await resource[Symbol.asyncDispose]();
+      await closeResources(module);
     }
     const report = reportOf(name, runs);
     if (flags['json']) terminal.out.line(JSON.stringify(report));

@@ -6,7 +6,7 @@ import { readTrace, type TraceItem } from '../../trace/index.ts';
 import { openBrowser } from '../terminal/open-browser.ts';
 import { EXIT, isReadable, numberFlag, type Command } from '../command.ts';
 import { framePrinter } from '../terminal/frame-printer.ts';
-import { stripControlCharacters, Printer } from '../terminal/entry-printer.ts';
+import { Printer, printForeign } from '../terminal/entry-printer.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
 /** Longer pauses are shortened to this, such as a night between two turns. */
@@ -14,6 +14,8 @@ const LONGEST_PAUSE_MS = 10_000;
 
 export const replayCommand: Command = {
   usage: '<trace file> [options]',
+  required: ['<trace file>'],
+  expected: 'a recorded trace',
   most: 1,
   options: {
     speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
@@ -28,9 +30,7 @@ export const replayCommand: Command = {
   ],
   examples: ['duolane replay run.jsonl --speed 10', 'duolane replay run.jsonl --open'],
   async run({ args, flags, terminal, signal }) {
-    const [file] = args;
-    if (file === undefined)
-      throw new DuolaneError('invalid', 'missing argument <trace file>: expected a recorded trace');
+    const [file = ''] = args;
     if (!isReadable(file)) throw new DuolaneError('not_found', `file "${file}" not found`);
     const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
     if (flags['page'] || flags['open']) {
@@ -80,9 +80,9 @@ function asText(out: TextOutput): (item: TraceItem) => void {
           );
         }
       case 'event':
-        return out.line(stripControlCharacters(item.event.data));
+        return printForeign(out, item.event.data);
       case 'unreadable':
-        return out.line(out.style('red', `line ${item.line}: ${stripControlCharacters(item.why)}`));
+        return printForeign(out, `line ${item.line}: ${item.why}`, 'red');
     }
   };
 }

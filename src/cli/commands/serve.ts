@@ -20,6 +20,8 @@ const DEFAULT_PORT = 8003;
 
 export const serveCommand: Command = {
   usage: '<module or sample> [more …] [options]',
+  required: ['<agent>'],
+  expected: 'a module or a sample, e.g. duolane serve ai-doctor',
   words: exampleNames,
   options: {
     host: { value: 'address', text: '127.0.0.1 by default; any other needs --auth' },
@@ -72,12 +74,6 @@ export const serveCommand: Command = {
     'duolane serve ./agent.js --store @/run/secrets/database --auth bearer:@/run/secrets/token --queue',
   ],
   async run({ args, flags, terminal, signal }) {
-    if (args.length === 0) {
-      throw new DuolaneError(
-        'invalid',
-        'missing argument <agent>: expected a module or a sample, e.g. duolane serve ai-doctor',
-      );
-    }
     const { out, err } = terminal;
     // Secrets are read and removed from the environment before the code of any agent is loaded.
     const authSetting = secretSetting(flags, 'auth', 'DUOLANE_AUTH');

@@ -5,12 +5,14 @@ import { asArray, asObject, asString, isObject, type JsonObject } from '../../js
 import type { ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../command.ts';
 import { askUser } from '../terminal/prompt-user.ts';
-import { stripControlCharacters } from '../terminal/entry-printer.ts';
+import { printForeign, stripControlCharacters } from '../terminal/entry-printer.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
 export const tools: Command = {
   usage: '<source> [tool [arguments as JSON]] [options]',
+  required: ['<source>'],
+  expected: `an MCP server, e.g. duolane tools 'stdio:node server.js'`,
   most: 3,
   options: {
     token: { value: 'bearer', text: 'sent to the server as its bearer token' },
@@ -28,13 +30,7 @@ export const tools: Command = {
     `duolane tools 'stdio:node server.js' add '{"a":2,"b":3}'`,
   ],
   async run(call) {
-    const [given, name, text = '{}'] = call.args;
-    if (given === undefined) {
-      throw new DuolaneError(
-        'invalid',
-        `missing argument <source>: expected an MCP server, e.g. duolane tools 'stdio:node server.js'`,
-      );
-    }
+    const [given = '', name, text = '{}'] = call.args;
     const args = readArguments(text);
     const { signal, flags } = call;
     await using source = await dialSource(given, { signal, token: textFlag(flags, 'token') });
@@ -113,28 +109,18 @@ async function use(
 function show(event: ToolEvent, err: TextOutput): void {
   if (event.type === 'progress') {
     const total = event.total === undefined ? '' : `/${event.total}`;
-    err.line(
-      err.style('dim', stripControlCharacters(`${event.progress}${total} ${event.message ?? ''}`)),
-    );
+    printForeign(err, `${event.progress}${total} ${event.message ?? ''}`, 'dim');
   } else if (event.type === 'log' || event.type === 'partial') {
     const what = event.type === 'log' ? event.data : event.content;
-    err.line(
-      err.style(
-        'dim',
-        stripControlCharacters(typeof what === 'string' ? what : JSON.stringify(what)),
-      ),
-    );
+    printForeign(err, typeof what === 'string' ? what : JSON.stringify(what), 'dim');
   }
 }
 
 function printResult(out: TextOutput, { content, structuredContent, isError }: ToolResult): void {
   for (const block of content) {
     const text = typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block);
-    out.line(
-      isError ? out.style('red', stripControlCharacters(text)) : stripControlCharacters(text),
-    );
+    printForeign(out, text, isError ? 'red' : undefined);
   }
-  if (structuredContent !== undefined && content.length === 0) {
-    out.line(stripControlCharacters(JSON.stringify(structuredContent, undefined, 2)));
-  }
+  if (structuredContent !== undefined && content.length === 0)
+    printForeign(out, JSON.stringify(structuredContent, undefined, 2));
 }

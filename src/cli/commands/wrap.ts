@@ -12,6 +12,8 @@ import type { TextOutput } from '../terminal/terminal.ts';
 
 export const wrap: Command = {
   usage: '[options] -- <command> [arguments …]',
+  required: ['<command>'],
+  expected: 'duolane wrap -- <command> [arguments …]',
   options: {
     trace: {
       value: 'file',
@@ -29,13 +31,7 @@ export const wrap: Command = {
     'duolane wrap --trace run.jsonl -- claude "$@"    in a script for pathToClaudeCodeExecutable',
   ],
   async run({ args, flags, terminal, signal }) {
-    const [command, ...rest] = args;
-    if (command === undefined) {
-      throw new DuolaneError(
-        'invalid',
-        'missing argument <command>: expected duolane wrap -- <command> [arguments …]',
-      );
-    }
+    const [command = '', ...rest] = args;
     const env = buildEnv({ set: { NODE_OPTIONS: process.env['NODE_OPTIONS'] } });
     const file = textFlag(flags, 'trace');
     using trace =

@@ -1,5 +1,5 @@
 import type { Entry } from '../../event/types.ts';
-import type { TextOutput } from './terminal.ts';
+import type { Style, TextOutput } from './terminal.ts';
 
 /** An event to print: an entry of a log, or the same form of an event of another server. */
 export type PrintableEvent = Entry extends infer Each
@@ -15,6 +15,12 @@ export type PrintableEvent = Entry extends infer Each
 export const stripControlCharacters = (text: string): string =>
   // oxlint-disable-next-line no-control-regex -- it removes them
   text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, (char) => (char === '\r' ? '' : '\ufffd'));
+
+/** Prints a line of foreign text, without the characters that control a terminal. */
+export function printForeign(out: TextOutput, text: string, style?: Style): void {
+  const clean = stripControlCharacters(text);
+  out.line(style === undefined ? clean : out.style(style, clean));
+}
 
 /** Prints a run for a person: calls as they happen, text as it is streamed, artifacts as lists. */
 export class Printer {

@@ -4,7 +4,7 @@ import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { parseDecision } from '../../event/text/parse-decision.ts';
 import type { JsonObject } from '../../json.ts';
 import { askFields } from './ask-fields.ts';
-import { stripControlCharacters } from './entry-printer.ts';
+import { printForeign, stripControlCharacters } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -52,11 +52,7 @@ export async function askUser(
   const question = stripControlCharacters(
     request.message ?? (kind === 'approval' ? 'Approve?' : 'Your answer?'),
   );
-  if (request.data !== undefined) {
-    terminal.err.line(
-      terminal.err.style('dim', stripControlCharacters(JSON.stringify(request.data))),
-    );
-  }
+  if (request.data !== undefined) printForeign(terminal.err, JSON.stringify(request.data), 'dim');
   if (!terminal.interactive) {
     const decision = otherwise === 'accept' ? 'approved' : 'declined';
     terminal.err.line(`${question} (no terminal: ${decision})`);

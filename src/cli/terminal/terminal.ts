@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import { DuolaneError } from '../../errors.ts';
 
-type Style = Parameters<typeof styleText>[0];
+export type Style = Parameters<typeof styleText>[0];
 
 /** One output stream. It has colours only on a terminal. */
 export interface TextOutput {

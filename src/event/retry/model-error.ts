@@ -1,6 +1,6 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { codeOfStatus, parseRetryAfter } from '../../http-status.ts';
-import { asObject, asString, isObject } from '../../json.ts';
+import { asObject, asString, isObject, tryParse } from '../../json.ts';
 
 /** The status that providers and agent CLIs mean by a name. */
 const NAMED: Readonly<Record<string, number>> = {
@@ -65,9 +65,9 @@ export function streamedError(error: unknown): DuolaneError {
  * searched where the common clients put it; without one, a socket error is `network`, which is
  * retried. Any other error gets the code `otherwise`.
  */
-export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): DuolaneError {
-  if (reason instanceof DuolaneError) return reason;
-  const chain = causes(reason);
+export function modelError(cause: unknown, otherwise: ErrorCode = 'server'): DuolaneError {
+  if (cause instanceof DuolaneError) return cause;
+  const chain = causes(cause);
   for (const error of chain) {
     const status = statusIn(error);
     if (status !== undefined)
@@ -75,27 +75,18 @@ export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): Du
         retryAfter: retryAfterIn(error),
       });
     const name = asString(error['name']);
-    if (name === 'AbortError') return DuolaneError.from(reason, 'canceled');
+    if (name === 'AbortError') return DuolaneError.from(cause, 'canceled');
     if (/MaxTurns|GraphRecursion/.test(name))
-      return new DuolaneError('max_steps', asString(error['message']), { cause: reason });
+      return new DuolaneError('max_steps', asString(error['message']), { cause });
     const code = asString(error['code']);
-    if (/^(UND_ERR|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH)/.test(code)) {
-      return new DuolaneError('network', `the model could not be reached (${code})`, {
-        cause: reason,
-      });
-    }
+    if (/^(UND_ERR|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH)/.test(code))
+      return new DuolaneError('network', `the model could not be reached (${code})`, { cause });
   }
-  const message = asString(chain[0]?.['message']) || String(reason);
-  if (SOCKET_TROUBLE.test(message.trim())) {
-    return new DuolaneError('network', `the connection to the model broke (${message})`, {
-      cause: reason,
-    });
-  }
-  if (otherwise !== 'server') return DuolaneError.from(reason, otherwise);
-  return new DuolaneError('server', `the model failed: ${message}`, {
-    cause: reason,
-    retryable: false,
-  });
+  const message = asString(chain[0]?.['message']) || String(cause);
+  if (SOCKET_TROUBLE.test(message.trim()))
+    return new DuolaneError('network', `the connection to the model broke (${message})`, { cause });
+  if (otherwise !== 'server') return DuolaneError.from(cause, otherwise);
+  return new DuolaneError('server', `the model failed: ${message}`, { cause, retryable: false });
 }
 
 /**
@@ -137,14 +128,9 @@ function retryAfterIn({ responseHeaders, headers }: ErrorLike): string | null {
 }
 
 function messageIn(body: string): string {
-  try {
-    const value: unknown = JSON.parse(body);
-    const error = isObject(value) ? value['error'] : undefined;
-    if (isObject(error) && typeof error['message'] === 'string') return error['message'];
-    if (typeof error === 'string') return error;
-    if (isObject(value) && typeof value['message'] === 'string') return value['message'];
-  } catch {
-    // Not JSON: the text itself.
-  }
-  return body.trim().slice(0, 500) || 'no reason given';
+  const { error, message } = asObject(tryParse(body));
+  const named = [asObject(error)['message'], error, message];
+  const found = named.find((text) => typeof text === 'string');
+  // Not JSON: the text itself.
+  return found ?? (body.trim().slice(0, 500) || 'no reason given');
 }

@@ -148,7 +148,7 @@ const isFailure = (value: unknown): value is Failure =>
  * an `internal` error, and of anything that is not a failure, may contain secrets: `withheld` gets
  * it, and clients get a general sentence.
  */
-export function toPublicFailure(
+export function toEventFailure(
   value: unknown,
   withheld: (message: string, stack?: string) => void,
 ): Failure {

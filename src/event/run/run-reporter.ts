@@ -1,6 +1,6 @@
 import type { Failure } from '../../errors.ts';
 import type { Logger, Turn } from '../types.ts';
-import { toPublicFailure } from './parse-event.ts';
+import { toEventFailure } from './parse-event.ts';
 
 const MAX_WARNINGS = 20;
 
@@ -18,7 +18,7 @@ export class RunReporter {
   /** Returns the failure that clients may see. Logs what they may not see. */
   failureOf(value: unknown): Failure {
     const { agent, task } = this.#turn;
-    return toPublicFailure(value, (message, stack) =>
+    return toEventFailure(value, (message, stack) =>
       this.#logger.error(`agent ${agent} failed: ${message}`, {
         task,
         ...(stack !== undefined && { stack }),

@@ -1,11 +1,11 @@
-import { isObject, omitUndefined } from '../../json.ts';
+import { isObject } from '../../json.ts';
 import type { ControlHandler } from '../../wire/control-link.ts';
 import { answerElicitation } from './elicitation.ts';
 import type { HookRegistry } from './hook-registry.ts';
 import type { McpBridge } from './mcp-bridge.ts';
 import type { CallbackOptions } from '../options/options.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
-import { answerCanUseTool, type PermissionOptions } from './permission-handler.ts';
+import { answerCanUseTool } from './permission-handler.ts';
 
 export interface ServeParts {
   readonly bridge: McpBridge;
@@ -20,16 +20,7 @@ export function createControlHandler(
   { canUseTool, ask, approvalEdits, onElicitation, onUserDialog }: CallbackOptions,
   { bridge, hooks, onDecision }: ServeParts,
 ): ControlHandler {
-  const permissions = omitUndefined<PermissionOptions>({
-    canUseTool,
-    ask,
-    approvalEdits,
-    onDecision,
-  });
-  const elicitation = omitUndefined<Pick<CallbackOptions, 'onElicitation' | 'ask'>>({
-    onElicitation,
-    ask,
-  });
+  const permissions = { canUseTool, ask, approvalEdits, onDecision };
   const serveOther: ControlHandler = async (request, context) => {
     switch (request.subtype) {
       case 'can_use_tool':
@@ -37,7 +28,7 @@ export function createControlHandler(
       case 'hook_callback':
         return hooks.serve(request, context.signal);
       case 'elicitation':
-        return answerElicitation(request, context, elicitation);
+        return answerElicitation(request, context, { onElicitation, ask });
       case 'request_user_dialog': {
         // Without a callback the request stays unanswered, as in the official SDK: another client
         // may answer it.

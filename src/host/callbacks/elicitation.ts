@@ -1,6 +1,6 @@
-import { type Ask, elicitationKind } from '../../ask.ts';
+import { type Ask, elicitationKind, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 /** A question of an MCP server to a person. The server is one of the CLI or one in this process. */
@@ -34,21 +34,22 @@ const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
 export async function answerElicitation(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
-  options: { readonly onElicitation?: OnElicitation; readonly ask?: Ask },
+  options: { readonly onElicitation: OnElicitation | undefined; readonly ask: Ask | undefined },
 ): Promise<ControlResponse> {
   const question = elicitationOf(request);
   const { signal } = context;
   if (options.onElicitation)
     return { ok: true, response: await called(options.onElicitation, question, signal) };
   if (!options.ask) return { ok: true, response: { action: 'decline' } };
+  const { message, mode, url, requestedSchema: schema } = question;
   const { action, content } = await options.ask(
-    {
+    omitUndefined<InputRequest>({
       id: `${question.elicitationId ?? context.id}/elicitation`,
-      kind: elicitationKind(question.mode, question.requestedSchema),
-      message: question.message,
-      ...(question.requestedSchema && { schema: question.requestedSchema }),
-      ...(question.url !== undefined && { data: { url: question.url } }),
-    },
+      kind: elicitationKind(mode, schema),
+      message,
+      schema,
+      data: url === undefined ? undefined : { url },
+    }),
     { signal },
   );
   return { ok: true, response: { action, ...(isObject(content) && { content }) } };
@@ -95,13 +96,13 @@ async function called(
 
 function elicitationOf(request: ControlRequest): ElicitationRequest {
   const { mode, url, elicitation_id: id, requested_schema: schema, title } = request;
-  return {
+  return omitUndefined<ElicitationRequest>({
     serverName: String(request['mcp_server_name']),
     message: asString(request['message']),
-    ...((mode === 'form' || mode === 'url') && { mode }),
-    ...(typeof url === 'string' && { url }),
-    ...(typeof id === 'string' && { elicitationId: id }),
-    ...(isObject(schema) && { requestedSchema: schema }),
-    ...(typeof title === 'string' && { title }),
-  };
+    mode: mode === 'form' || mode === 'url' ? mode : undefined,
+    url: typeof url === 'string' ? url : undefined,
+    elicitationId: typeof id === 'string' ? id : undefined,
+    requestedSchema: isObject(schema) ? schema : undefined,
+    title: typeof title === 'string' ? title : undefined,
+  });
 }

@@ -4,7 +4,8 @@ import { asObject, asObjects, isObject, type JsonObject } from '../../json.ts';
 import { offerMessages } from '../../mcp/json-rpc/server/offer-messages.ts';
 import { toolName } from '../../mcp/registry/tool-names.ts';
 import type { MessageEndpoint, ToolProblem, ToolSource } from '../../mcp/types.ts';
-import { abortable, onAbort, raceAbort } from '../../stream/abort.ts';
+import { abortable, raceAbort } from '../../stream/abort.ts';
+import { addListener, waitForWake } from '../../stream/cancellable-generator.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
@@ -25,9 +26,9 @@ const ACKNOWLEDGED: ControlResponse = {
 const MANIFEST_VERSION = '2025-11-25';
 
 export interface BridgeOptions {
-  readonly ask?: Ask;
+  readonly ask?: Ask | undefined;
   /** Answers the questions of a server, unless `ask` is set. */
-  readonly onElicitation?: OnElicitation;
+  readonly onElicitation?: OnElicitation | undefined;
   /** Writes a message of a server to the CLI; resolves when the pipe has room for the next. */
   readonly send: (server: string, message: JsonObject) => Promise<void>;
   /** Called when a server can no longer send its own messages; its tools can still be called. */
@@ -178,14 +179,9 @@ export class McpBridge implements AsyncDisposable {
    */
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const servers = [...this.#servers.values()];
-    const unlisten = onAbort(signal, () => this.#changed());
-    try {
-      while (this.waits) {
-        if (signal.aborted) throw this.#notReady(servers, signal.reason);
-        await new Promise<void>((resolve) => this.#waiters.add(resolve));
-      }
-    } finally {
-      unlisten();
+    while (this.waits) {
+      if (signal.aborted) throw this.#notReady(servers, signal.reason);
+      await waitForWake((wake) => addListener(this.#waiters, wake), signal);
     }
     const ready = await Promise.all(
       servers.map(async ({ name, source, listed }): Promise<ServerReady> => {
@@ -199,16 +195,12 @@ export class McpBridge implements AsyncDisposable {
     return ready;
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
-    await Promise.all(this.names.map((name) => this.remove(name)));
-  }
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() =>
+    Promise.all(this.names.map((name) => this.remove(name))),
+  );
 
   #changed(): void {
-    const waiters = [...this.#waiters];
-    this.#waiters.clear();
-    for (const wake of waiters) wake();
+    for (const wake of this.#waiters) wake();
   }
 
   #sawList(server: Server, message: JsonObject, answer: JsonObject): void {
@@ -247,13 +239,8 @@ export class McpBridge implements AsyncDisposable {
       ),
     ];
     const message = `in-process servers are not ready: ${reasons.join('; ')}; the model cannot call the missing tools`;
-    return new DuolaneError(
-      cause === undefined ? 'invalid' : DuolaneError.from(cause).code,
-      message,
-      {
-        cause,
-      },
-    );
+    const code = cause === undefined ? 'invalid' : DuolaneError.from(cause).code;
+    return new DuolaneError(code, message, { cause });
   }
 }
 

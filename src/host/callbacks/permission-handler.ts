@@ -26,15 +26,33 @@ export function recordDecision(
 }
 
 export interface PermissionOptions {
-  readonly canUseTool?: CanUseTool;
-  readonly ask?: Ask;
+  readonly canUseTool?: CanUseTool | undefined;
+  readonly ask?: Ask | undefined;
   /** False: an answer to `ask` that changes the input denies the tool. */
-  readonly approvalEdits?: boolean;
+  readonly approvalEdits?: boolean | undefined;
   /** Called with every decision. */
   readonly onDecision?: (decision: PermissionDecision) => void;
 }
 
-type Decided = Pick<PermissionDecision, 'by' | 'reason'> & { readonly result: PermissionResult };
+interface Decided {
+  readonly result: PermissionResult;
+  readonly reason: string;
+}
+
+/** The call that needs a permission. `id` is that of the control request. */
+interface PermissionCall {
+  readonly toolName: string;
+  readonly toolUseID: string;
+  readonly input: JsonObject;
+  readonly request: ControlRequest;
+  readonly id: string;
+  readonly signal: AbortSignal;
+}
+
+const denied = (message: string): Decided => ({
+  result: { behavior: 'deny', message },
+  reason: message,
+});
 
 /**
  * Answers `can_use_tool` with the callback, else with `ask`, else with a deny. An invalid result of
@@ -42,14 +60,15 @@ type Decided = Pick<PermissionDecision, 'by' | 'reason'> & { readonly result: Pe
  */
 export async function answerCanUseTool(
   request: ControlRequest,
-  context: { readonly id: string; readonly signal: AbortSignal },
+  { id, signal }: { readonly id: string; readonly signal: AbortSignal },
   options: PermissionOptions,
 ): Promise<ControlResponse> {
   const toolName = String(request['tool_name']);
   const toolUseID = asString(request['tool_use_id']);
   const input = asObject(request['input']);
-  const decided = await verdict(toolName, toolUseID, input, request, context, options);
-  const { result, by, reason } = decided;
+  const call = { toolName, toolUseID, input, request, id, signal };
+  const { result, reason } = await verdict(call, options);
+  const by = options.canUseTool ? 'canUseTool' : options.ask ? 'ask' : 'nobody';
   options.onDecision?.({ toolName, toolUseID, behavior: result.behavior, by, reason });
   const kept =
     result.behavior === 'allow'
@@ -58,15 +77,9 @@ export async function answerCanUseTool(
   return { ok: true, response: { ...kept, toolUseID } };
 }
 
-async function verdict(
-  toolName: string,
-  toolUseID: string,
-  input: JsonObject,
-  request: ControlRequest,
-  { id, signal }: { readonly id: string; readonly signal: AbortSignal },
-  { canUseTool, ask, approvalEdits = true }: PermissionOptions,
-): Promise<Decided> {
-  const by = canUseTool ? 'canUseTool' : ask ? 'ask' : 'nobody';
+async function verdict(call: PermissionCall, options: PermissionOptions): Promise<Decided> {
+  const { toolName, toolUseID, input, request, id, signal } = call;
+  const { canUseTool, ask, approvalEdits = true } = options;
   try {
     if (canUseTool) {
       const answer: unknown = await canUseTool(toolName, input, {
@@ -76,45 +89,36 @@ async function verdict(
         requestId: id,
       });
       const result = checked(answer);
-      return { by, result, reason: result.behavior === 'deny' ? result.message : 'allowed' };
+      return { result, reason: result.behavior === 'deny' ? result.message : 'allowed' };
     }
     if (ask) {
-      const answer = await asked(ask, toolName, toolUseID || id, input, request, signal);
-      return { by, ...(approvalEdits ? answer : withoutEdits(answer, toolName, input)) };
+      const answer = await asked(ask, call);
+      return approvalEdits ? answer : withoutEdits(answer, call);
     }
   } catch (error) {
-    const message = `Permission for ${toolName} could not be decided: ${DuolaneError.from(error).message}`;
-    return { by, result: { behavior: 'deny', message }, reason: message };
+    const { message } = DuolaneError.from(error);
+    return denied(`Permission for ${toolName} could not be decided: ${message}`);
   }
-  const message = 'No permission callback is set; set canUseTool, ask or allowedTools';
-  return { by, result: { behavior: 'deny', message }, reason: message };
+  return denied('No permission callback is set; set canUseTool, ask or allowedTools');
 }
 
 /** The answer, or a deny if it changes the input. The changed input is dropped completely. */
-function withoutEdits(
-  answer: Pick<Decided, 'result' | 'reason'>,
-  toolName: string,
-  input: JsonObject,
-): Pick<Decided, 'result' | 'reason'> {
+function withoutEdits(answer: Decided, { toolName, input }: PermissionCall): Decided {
   const { result } = answer;
   if (result.behavior !== 'allow' || result.updatedInput === undefined) return answer;
   if (isDeepStrictEqual(result.updatedInput, input)) return answer;
-  const message = `${toolName} was approved with changes, and this server does not accept changes (approvalEdits): approve the input as it is, or decline`;
-  return { result: { behavior: 'deny', message }, reason: message };
+  return denied(
+    `${toolName} was approved with changes, and this server does not accept changes (approvalEdits): approve the input as it is, or decline`,
+  );
 }
 
 /**
  * Asks a person. An `accept` allows the tool, with its content as the new input; a `decline` denies
  * it; a `cancel` denies it and ends the turn.
  */
-async function asked(
-  ask: Ask,
-  toolName: string,
-  callId: string,
-  input: JsonObject,
-  request: ControlRequest,
-  signal: AbortSignal,
-): Promise<Pick<Decided, 'result' | 'reason'>> {
+async function asked(ask: Ask, call: PermissionCall): Promise<Decided> {
+  const { toolName, toolUseID, input, request, id, signal } = call;
+  const callId = toolUseID || id;
   const { action, content } = await ask(
     {
       id: `${callId}/permission`,

@@ -11,8 +11,8 @@ export interface FrameQueueOptions {
   readonly lanes: 'message' | 'both';
   /** The id that host messages carry. */
   readonly sessionId: () => string;
-  readonly memoryBytes?: number;
-  readonly diskBytes?: number;
+  readonly memoryBytes?: number | undefined;
+  readonly diskBytes?: number | undefined;
   /** Called synchronously with every frame of both lanes. */
   readonly taps: readonly ((frame: Frame) => void)[];
   /** Called with the error of a tap that threw. The tap is not called again. */
@@ -46,10 +46,9 @@ type Rest = { readonly lost?: true };
 export class FrameQueue implements AsyncDisposable {
   readonly #queue: OverflowQueue<QueuedFrame>;
   readonly #reader: AsyncIterator<QueuedFrame, void>;
+  readonly #options: FrameQueueOptions;
   readonly #both: boolean;
-  readonly #sessionId: () => string;
   readonly #recent: (JsonObject | undefined)[] = Array.from({ length: REMEMBERED });
-  readonly #onTapError: (error: unknown) => void;
   #taps: readonly ((frame: Frame) => void)[];
   #count = 0;
   #at = 0;
@@ -69,18 +68,13 @@ export class FrameQueue implements AsyncDisposable {
     end: () => void (this.#reading = false),
   };
 
-  constructor({ sessionId, memoryBytes = MEMORY_BYTES, ...options }: FrameQueueOptions) {
-    const { lanes, diskBytes, taps, onTapError } = options;
-    this.#sessionId = sessionId;
+  constructor(options: FrameQueueOptions) {
+    const { lanes, memoryBytes = MEMORY_BYTES, diskBytes, taps } = options;
+    this.#options = options;
     this.#both = lanes === 'both';
     this.#taps = taps;
-    this.#onTapError = onTapError;
-    this.#queue = new OverflowQueue<QueuedFrame>({
-      encode,
-      decode: (text) => text,
-      memoryBytes,
-      ...(diskBytes !== undefined && { diskBytes }),
-    });
+    const decode = (text: string): string => text; // `#decoded` decodes it for the reader
+    this.#queue = new OverflowQueue<QueuedFrame>({ encode, decode, memoryBytes, diskBytes });
     this.#reader = this.#queue[Symbol.asyncIterator]();
   }
 
@@ -216,7 +210,11 @@ export class FrameQueue implements AsyncDisposable {
   }
 
   #hostMessage(subtype: HostMessageSubtype, fields: JsonObject): JsonObject {
-    return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.#sessionId() });
+    return hostMessage(subtype, {
+      ...fields,
+      uuid: randomUUID(),
+      session_id: this.#options.sessionId(),
+    });
   }
 
   /**
@@ -231,7 +229,7 @@ export class FrameQueue implements AsyncDisposable {
       case '{':
         return { lane: 'message', direction: 'in', at: this.#openedAt, data: this.#parsed(entry) };
       default:
-        return decode(entry);
+        return decodeFrame(entry);
     }
   }
 
@@ -307,7 +305,7 @@ export class FrameQueue implements AsyncDisposable {
         tap(frame);
       } catch (error) {
         this.#taps = this.#taps.filter((each) => each !== tap);
-        this.#onTapError(error);
+        this.#options.onTapError(error);
       }
     }
   }
@@ -322,7 +320,7 @@ function encode(entry: QueuedFrame): string {
   return `${lane === 'message' ? 'm' : 'c'}${direction === 'in' ? 'i' : 'o'}${lost ? '!' : ''}${at} ${JSON.stringify(data)}`;
 }
 
-function decode(text: string): Frame {
+function decodeFrame(text: string): Frame {
   const lost = text[2] === '!';
   const blank = text.indexOf(' ');
   return {

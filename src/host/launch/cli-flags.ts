@@ -1,9 +1,9 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, type JsonObject } from '../../json.ts';
 import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options/options.ts';
 
-/** The servers of `mcpServers` that the CLI connects to, for `--mcp-config`. */
-export interface FlagContext {
+interface FlagContext {
+  /** The servers of `mcpServers` that the CLI connects to, for `--mcp-config`. */
   readonly processServers: Readonly<Record<string, ProcessServerConfig>>;
 }
 
@@ -27,12 +27,12 @@ const listed = (name: string, values: readonly string[] = []): Flags =>
 const bare = (name: string, on: boolean | undefined): Flags => (on ? [`--${name}`] : []);
 
 /** The options as arguments of a stream-json CLI, in the order of the official SDK. */
-export function flagsOf(options: SessionOptions, context: FlagContext): readonly string[] {
-  const { tools, processServers, settings } = {
-    ...context,
-    tools: options.tools,
-    settings: settingsOf(options),
-  };
+export function flagsOf(
+  options: SessionOptions,
+  { processServers }: FlagContext,
+): readonly string[] {
+  const { tools } = options;
+  const settings = settingsOf(options);
   return [
     ...STREAM_JSON,
     ...thinkingFlags(options.thinking, options.maxThinkingTokens),
@@ -138,8 +138,7 @@ function sandboxOf(
   base: JsonObject | undefined,
   sandbox: NonNullable<SessionOptions['sandbox']>,
 ): JsonObject {
-  const inline = isObject(base?.['sandbox']) ? base['sandbox'] : {};
-  const joined = { ...inline, ...sandbox };
+  const joined: JsonObject = { ...asObject(base?.['sandbox']), ...sandbox };
   return sandbox.enabled && joined['failIfUnavailable'] === undefined
     ? { ...joined, failIfUnavailable: true }
     : joined;

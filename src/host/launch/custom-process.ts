@@ -64,12 +64,8 @@ export function customProcessTransport(
     };
     child.once('error', onError);
   });
-  return {
-    output: pipes.output,
+  return Object.assign(pipes, {
     exited,
-    write: (text, onLost) => pipes.write(text, onLost),
-    drained: () => pipes.drained(),
-    endInput: () => pipes.endInput(),
     [Symbol.asyncDispose]: disposeOnce(async () => {
       pipes.discardUnread();
       pipes.endInput();
@@ -87,5 +83,5 @@ export function customProcessTransport(
         `kill('SIGKILL') timed out after ${killMs} ms: the process of spawnClaudeCodeProcess did not emit 'exit'; emit it when the process is gone`,
       );
     }),
-  };
+  });
 }

@@ -42,14 +42,11 @@ export function initializeFields(options: SessionOptions, context: InitializeCon
 /** The fields of `initialize` that name the in-process servers. */
 export function serverFields(servers: readonly DeclaredServer[]): JsonObject {
   const limited = servers.filter(({ timeout }) => timeout !== undefined);
-  return {
-    ...(servers.length > 0 && { sdkMcpServers: servers.map(({ name }) => name) }),
-    ...(limited.length > 0 && {
-      sdkMcpServerConfigs: Object.fromEntries(
-        limited.map(({ name, timeout }) => [name, { timeout }]),
-      ),
-    }),
-  };
+  const configs = Object.fromEntries(limited.map(({ name, timeout }) => [name, { timeout }]));
+  return omitUndefined<JsonObject>({
+    sdkMcpServers: servers.length > 0 ? servers.map(({ name }) => name) : undefined,
+    sdkMcpServerConfigs: limited.length > 0 ? configs : undefined,
+  });
 }
 
 /**

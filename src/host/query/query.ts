@@ -179,15 +179,13 @@ class QueryRun implements RunMembers {
     this[Symbol.asyncDispose]().catch(() => {}); // the session logs the error
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
     this.#closed = true;
     this.#cancelStart();
     // A session that never started has nothing to dispose; the reader gets the error.
     const session = await this.session.catch(() => undefined);
     await session?.[Symbol.asyncDispose]();
-  }
+  });
 
   async interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt> {
     return (await this.session).interrupt(options);

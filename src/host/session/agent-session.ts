@@ -11,7 +11,6 @@ import type { ToolUse } from './tool-calls.ts';
 import { SessionTracker } from './session-tracker.ts';
 import { judgeExit } from './exit-verdict.ts';
 import { brokenTransport, closedInput, unansweredError, undelivered } from './peer-error.ts';
-import type { StdinGate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
 import { userFrame } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
@@ -40,8 +39,6 @@ export class AgentSession implements Session {
   readonly decisions: PermissionDecision[] = [];
   readonly #parts: SessionParts;
   readonly #tracker: SessionTracker;
-  readonly #turns: TurnTracker;
-  readonly #gate: StdinGate;
   readonly #reader: PipeReader;
   readonly #writer: PipeWriter;
   readonly #link: ControlLink;
@@ -80,8 +77,6 @@ export class AgentSession implements Session {
       onSettled: () => this.#closeIfIdle(),
       onDoubt: () => this.#timeouts.expectTurn(),
     });
-    this.#turns = this.#tracker.turns;
-    this.#gate = this.#tracker.gate;
     this.#writer = new PipeWriter(transport, {
       onWritten: (frame) => this.#written(frame),
       onLost: (frames, reason) => this.#unwritten(frames, reason),
@@ -95,9 +90,9 @@ export class AgentSession implements Session {
     });
     this.#timeouts = new SessionTimeouts(limits, {
       isServing: () => this.#link.serving > 0,
-      isBusy: () => this.#gate.busy,
-      isSettled: () => this.#turns.settled,
-      isDoubtful: () => this.#turns.doubtful,
+      isBusy: () => this.#tracker.gate.busy,
+      isSettled: () => this.#tracker.turns.settled,
+      isDoubtful: () => this.#tracker.turns.doubtful,
       onDoubt: () => this.#tracker.assumeMerged(),
       onStalled: (silentMs) => this.#stalled(silentMs),
       endPeer: (why) => this.#endPeer(why),
@@ -120,7 +115,7 @@ export class AgentSession implements Session {
   }
 
   get holding(): readonly string[] {
-    return this.#gate.holding;
+    return this.#tracker.gate.holding;
   }
 
   /** Aborts as soon as the session closes or ends. */
@@ -130,7 +125,7 @@ export class AgentSession implements Session {
 
   /** How the last turn ended, and whether a turn is still open. */
   get turns(): Pick<TurnTracker, 'last' | 'settled' | 'open'> {
-    return this.#turns;
+    return this.#tracker.turns;
   }
 
   async ready({ signal }: Abortable = {}): Promise<{ readonly servers: readonly ServerReady[] }> {
@@ -140,16 +135,19 @@ export class AgentSession implements Session {
   }
 
   async send(prompt: JsonObject | string): Promise<void> {
-    if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
+    if (this.#tracker.gate.inputEnded || this.closing.aborted) throw closedInput();
     const message = userFrame(prompt);
     const write = (): void => {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
       this.#writer.push(message);
-      this.#turns.send(message.uuid);
+      this.#tracker.turns.send(message.uuid);
       this.#timeouts.onActivity();
     };
     if (!this.#handshake.mayWrite) write();
-    else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#closeIfIdle());
+    else
+      await this.#handshake
+        .whenWritable(this.#tracker.gate, write)
+        .finally(() => this.#closeIfIdle());
     await this.#writer.room().catch((error: unknown) => this.#explain(error));
   }
 
@@ -182,14 +180,14 @@ export class AgentSession implements Session {
   async interrupt({
     cancelQueued = false,
   }: { readonly cancelQueued?: boolean } = {}): Promise<InterruptReceipt> {
-    const open = this.#turns.snapshot();
+    const open = this.#tracker.turns.snapshot();
     const acknowledged = this.#timeouts.expectReceipt();
     try {
       const fields = cancelQueued ? { cancel_queued: true } : {};
       const receipt = ((await this.request('interrupt', fields)) ?? {}) as InterruptReceipt;
       const turn = lastInterruptedTurn(open, receipt);
       this.#parts.lanes.skipTurn(turn);
-      this.#timeouts.expectEnd(() => this.#turns.isOpen(turn));
+      this.#timeouts.expectEnd(() => this.#tracker.turns.isOpen(turn));
       return receipt;
     } finally {
       acknowledged();
@@ -209,7 +207,7 @@ export class AgentSession implements Session {
   }
 
   endInput({ force = false }: { readonly force?: boolean } = {}): void {
-    this.#gate.endInput();
+    this.#tracker.gate.endInput();
     if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early by request');
     else this.#closeIfIdle();
   }
@@ -223,8 +221,8 @@ export class AgentSession implements Session {
     const { transport, limits, lanes } = this.#parts;
     const reason = new DuolaneError('closed', 'the session was closed');
     this.#closing.abort(reason);
-    this.#gate.endInput();
-    if (this.#turns.open > 0 && !this.#writer.ended)
+    this.#tracker.gate.endInput();
+    if (this.#tracker.turns.open > 0 && !this.#writer.ended)
       // The CLI may be gone already; the session ends in any case.
       this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
     this.#writer.flush();
@@ -300,8 +298,8 @@ export class AgentSession implements Session {
     if (this.closing.aborted) return;
     this.#undelivered ??= undelivered(reason);
     this.#parts.logger.warn(this.#undelivered.message);
-    this.#turns.drop(String(frame['uuid']));
-    this.#gate.endInput();
+    this.#tracker.turns.drop(String(frame['uuid']));
+    this.#tracker.gate.endInput();
     this.#closeIfIdle();
   }
 
@@ -325,7 +323,7 @@ export class AgentSession implements Session {
   }
 
   #closeIfIdle(): void {
-    if (this.#gate.mayClose && !this.#writer.ended) this.#closeInput('the run is idle');
+    if (this.#tracker.gate.mayClose && !this.#writer.ended) this.#closeInput('the run is idle');
   }
 
   #closeInput(why: string): void {
@@ -387,7 +385,7 @@ export class AgentSession implements Session {
     let error = this.#failure;
     if (!error && !this.closing.aborted) {
       const { isDone: initialized } = this.#handshake;
-      const facts = { exit, lost, turns: this.#turns, initialized, frames: lanes.recent };
+      const facts = { exit, lost, turns: this.#tracker.turns, initialized, frames: lanes.recent };
       error = judgeExit(facts, this.#lost, logger) ?? this.#undelivered;
     }
     this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));

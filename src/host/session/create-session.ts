@@ -1,6 +1,6 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Frame, Logger } from '../../event/types.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import { spawnProcess } from '../../process/spawn.ts';
 import type { Transport } from '../../process/types.ts';
 import { Disposer } from '../../stream/disposer.ts';
@@ -79,8 +79,8 @@ async function createSessionParts(
   let session: AgentSession | undefined;
   const bridge = scope.use(
     new McpBridge({
-      ...(options.ask && { ask: options.ask }),
-      ...(options.onElicitation && { onElicitation: options.onElicitation }),
+      ask: options.ask,
+      onElicitation: options.onElicitation,
       send: async (name, message) => session?.relay(name, message),
       onFailure: (server, error) =>
         logger.warn('an in-process server can no longer send messages', {
@@ -108,7 +108,16 @@ async function createSessionParts(
           lanes.pushHostMessage('trace_ended', { error: message });
         });
   if (trace) scope.use(trace);
-  const lanes = frameQueue(options, trace, logger, () => session?.id ?? '');
+  const taps = [options.onFrame, trace && ((frame: Frame) => trace.write(frame))];
+  const lanes = new FrameQueue({
+    lanes: options.lanes ?? 'message',
+    sessionId: () => session?.id ?? '',
+    taps: taps.filter((tap) => tap !== undefined),
+    onTapError: (error) =>
+      logger.error('a tap threw; it is not called again', { error: String(error) }),
+    memoryBytes: options.memoryBytes,
+    diskBytes: options.diskBytes,
+  });
   const mirror = mirrorOf(options, scope, (fields) => {
     logger.warn('the session store failed', fields);
     lanes.pushHostMessage('mirror_error', fields);
@@ -128,13 +137,13 @@ async function createSessionParts(
       },
     }),
     initialize,
-    ...(hooks.needsBlocking && { checkInitialized: mustBlock }),
+    checkInitialized: hooks.needsBlocking ? mustBlock : undefined,
     limits: limitsOf(options),
-    ...(options.maxLineBytes !== undefined && { maxLineBytes: options.maxLineBytes }),
+    maxLineBytes: options.maxLineBytes,
     logger,
     oneshot: options.oneshot ?? false,
     expectedId: options.sessionId ?? (options.forkSession ? undefined : options.resume),
-    ...(mirror && { onMirror: (frame) => mirror.take(frame) }),
+    onMirror: mirror && ((frame) => mirror.take(frame)),
     onEnded: () => scope[Symbol.asyncDispose](),
   });
   return session;
@@ -151,26 +160,6 @@ function mirrorOf(
   );
   scope.defer(() => mirror.flush());
   return mirror;
-}
-
-function frameQueue(
-  options: SessionOptions,
-  trace: TraceWriter | undefined,
-  logger: Logger,
-  sessionId: () => string,
-): FrameQueue {
-  return new FrameQueue({
-    lanes: options.lanes ?? 'message',
-    sessionId,
-    taps: [
-      ...(options.onFrame ? [options.onFrame] : []),
-      ...(trace ? [(frame: Frame) => trace.write(frame)] : []),
-    ],
-    onTapError: (error) =>
-      logger.error('a tap threw; it is not called again', { error: String(error) }),
-    ...(options.memoryBytes !== undefined && { memoryBytes: options.memoryBytes }),
-    ...(options.diskBytes !== undefined && { diskBytes: options.diskBytes }),
-  });
 }
 
 /**
@@ -197,16 +186,12 @@ async function restoredConfig(
 }
 
 function start(options: SessionOptions, launch: Launch, logger: Logger): Transport {
-  const { transport, spawnClaudeCodeProcess, stderr } = options;
+  const { transport, spawnClaudeCodeProcess, stderr, graceMs, killMs } = options;
   if (transport) return transport(launch);
   if (spawnClaudeCodeProcess)
     return customProcessTransport(spawnClaudeCodeProcess, launch, options);
-  return spawnProcess({
-    ...launch,
-    ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
-    ...(options.killMs !== undefined && { killMs: options.killMs }),
-    ...(stderr && { onStderr: guarded(stderr, logger) }),
-  });
+  const onStderr = stderr && guarded(stderr, logger);
+  return spawnProcess({ ...launch, ...omitUndefined({ graceMs, killMs, onStderr }) });
 }
 
 /**

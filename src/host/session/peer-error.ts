@@ -1,5 +1,5 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { Exit } from '../../process/types.ts';
 
 /** How a CLI ended. It is the `cause` of the errors `peer_exited` and `response_lost`. */
@@ -25,19 +25,9 @@ export function peerError(
   const { code: exitCode, signal, stderr } = exit;
   const how = signal === undefined ? `exited with code ${exitCode}` : `was ended by ${signal}`;
   const line = lastLine(stderr);
-  const report: PeerReport = {
-    exitCode,
-    ...(signal !== undefined && { signal }),
-    stderr,
-    frames,
-  };
-  return new DuolaneError(
-    code,
-    `the agent ${how} ${what}${line === '' ? '' : `; stderr: ${line}`}`,
-    {
-      cause: report,
-    },
-  );
+  const reason = line === '' ? '' : `; stderr: ${line}`;
+  const cause = omitUndefined<PeerReport>({ exitCode, signal, stderr, frames });
+  return new DuolaneError(code, `the agent ${how} ${what}${reason}`, { cause });
 }
 
 /**

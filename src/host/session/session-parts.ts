@@ -19,15 +19,15 @@ export interface SessionParts {
   /**
    * Throws if the CLI lacks a feature that the session needs. No message is sent before this check.
    */
-  readonly checkInitialized?: (answer: JsonObject) => void;
+  readonly checkInitialized?: ((answer: JsonObject) => void) | undefined;
   readonly limits: TimeoutLimits;
-  readonly maxLineBytes?: number;
+  readonly maxLineBytes?: number | undefined;
   readonly logger: Logger;
   readonly oneshot: boolean;
   /** The id that the options request; undefined if the CLI chooses one. */
   readonly expectedId: string | undefined;
   /** Gets the `transcript_mirror` frames of the CLI. */
-  readonly onMirror?: (frame: JsonObject) => void;
+  readonly onMirror?: ((frame: JsonObject) => void) | undefined;
   /** Releases the resources of the session. Called when the process is gone. */
   readonly onEnded: () => Promise<void>;
 }

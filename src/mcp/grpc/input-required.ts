@@ -1,8 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import type { Ask } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
+import { unsupported } from '../../errors.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { CollectingAsk, MAX_INPUT_ROUNDS, tooManyRounds } from '../sources/ask-rounds.ts';
+import {
+  askInRounds,
+  CollectingAsk,
+  type InputAttempt,
+  tooManyRounds,
+} from '../sources/ask-rounds.ts';
 import {
   fromInputAnswer,
   fromInputRequired,
@@ -25,30 +30,22 @@ export const inputRequiredAfter = (collecting: CollectingAsk, error: unknown): I
   create(InputRequiredSchema, toInputRequired(collecting.questionsAfter(error)));
 
 /**
- * The answers that a client has collected for one request, over several rounds. Not `askInRounds`:
- * a resource is a stream, which cannot be the promise of one attempt.
+ * Sends a request in as many rounds as the server needs, each with all answers so far. Without
+ * `ask`, a question of the server throws `unsupported`; `what` names the request in messages.
  */
-export class RequestAnswers {
-  readonly answers: InputAnswer[] = [];
-  readonly #what: string;
-  readonly #ask: Ask | undefined;
-  #rounds = 0;
-
-  constructor(what: string, ask: Ask | undefined) {
-    this.#what = what;
-    this.#ask = ask;
-  }
-
-  /**
-   * Asks the questions, so that the request can be repeated. Throws `unsupported` without an `ask`.
-   */
-  async answer(required: InputRequired, options: Abortable): Promise<void> {
-    const ask = this.#ask;
-    if (!ask) throw new DuolaneError('unsupported', `${this.#what} needs an answer; set ask`);
-    this.#rounds += 1;
-    if (this.#rounds > MAX_INPUT_ROUNDS) throw tooManyRounds(this.#what);
+export async function requestInRounds<T>(
+  what: string,
+  ask: Ask | undefined,
+  options: Abortable,
+  attempt: (answers: InputAnswer[]) => Promise<InputAttempt<T, InputRequired>>,
+): Promise<T> {
+  const answers: InputAnswer[] = [];
+  const again = async (required: InputRequired): Promise<InputAttempt<T, InputRequired>> => {
+    if (!ask) throw unsupported(`${what} needs an answer; set ask`);
     const { requests } = fromInputRequired(required);
-    const answers = await Promise.all(requests.map((request) => ask(request, options)));
-    this.answers.push(...answers.map((answer) => create(InputAnswerSchema, toInputAnswer(answer))));
-  }
+    const given = await Promise.all(requests.map((request) => ask(request, options)));
+    answers.push(...given.map((answer) => create(InputAnswerSchema, toInputAnswer(answer))));
+    return attempt(answers);
+  };
+  return askInRounds(await attempt(answers), again, () => tooManyRounds(what));
 }

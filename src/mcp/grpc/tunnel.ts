@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
 import {
   bidiStream,
   GrpcClient,
@@ -7,10 +6,11 @@ import {
   methodOf,
   type GrpcRoute,
 } from '../../grpc/index.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
 import { encodeRpc } from '../../wire/json-rpc.ts';
 import type { MessageTransport } from '../types.ts';
+import { parseObject } from './codec/json-text.ts';
 import { type Frame, FrameSchema, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
 
 /** Serves the client of a tunnel; disposed when the client has disconnected. */
@@ -26,25 +26,13 @@ export const tunnelRoute = (serve: ServeTunnel): GrpcRoute =>
   bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
     const outgoing = new Channel<Frame>({ capacity: CAPACITY });
     const transport: MessageTransport = {
-      incoming: endingWith(messagesOf(frames), outgoing),
+      incoming: messagesOf(frames, () => outgoing.close()),
       send: async (message) => outgoing.push(toFrame(message)),
       close: async () => outgoing.close(),
     };
     await using _ = serve(transport);
     yield* outgoing;
   });
-
-/** Yields the messages of the client; when they end, the outgoing stream ends. */
-async function* endingWith<T>(
-  items: AsyncIterable<T>,
-  channel: Channel<Frame>,
-): AsyncGenerator<T, void, undefined> {
-  try {
-    yield* items;
-  } finally {
-    channel.close();
-  }
-}
 
 /** The options of `openTunnel`. */
 export interface TunnelOptions extends GrpcClientOptions {
@@ -73,26 +61,15 @@ export function openTunnel({ url, ...options }: TunnelOptions): MessageTransport
 const toFrame = (message: JsonObject): Frame =>
   create(FrameSchema, { json: Buffer.from(encodeRpc(message)) });
 
+/** Yields the messages of the peer. Calls `onEnd` when they end, or the reader stops. */
 async function* messagesOf(
   frames: AsyncIterable<Frame>,
+  onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
-  for await (const { json } of frames) yield parse(json);
-}
-
-function parse(json: Uint8Array): JsonObject {
-  let message: unknown;
   try {
-    message = JSON.parse(Buffer.from(json).toString());
-  } catch (cause) {
-    throw new DuolaneError(
-      'malformed',
-      'the peer sent an invalid frame in the tunnel: expected JSON',
-      { cause },
-    );
+    for await (const { json } of frames)
+      yield parseObject(Buffer.from(json).toString(), 'a frame of the tunnel');
+  } finally {
+    onEnd();
   }
-  if (isObject(message)) return message;
-  throw new DuolaneError(
-    'malformed',
-    'the peer sent an invalid frame in the tunnel: expected a JSON-RPC message',
-  );
 }

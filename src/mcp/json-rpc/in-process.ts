@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, malformed } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../types.ts';
@@ -91,10 +91,7 @@ export function sdkPair(): [MemoryMessageTransport, SdkTransport] {
     async start() {},
     async send(message, { relatedRequestId } = {}) {
       if (!isObject(message))
-        throw new DuolaneError(
-          'malformed',
-          'cannot send a message that is not an object: expected a JSON-RPC message',
-        );
+        throw malformed('cannot send a message that is not an object: expected a JSON-RPC message');
       if (relatedRequestId !== undefined) origins.set(message, relatedRequestId);
       await toUs.push(message);
     },

@@ -1,4 +1,4 @@
-import { DuolaneError, errorMessage } from '../../errors.ts';
+import { errorMessage, malformed } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
@@ -90,13 +90,7 @@ export class PendingRequests {
     this.#forget(message.id as RpcId);
     if ('error' in message) pending.reject(fromRpcError(message['error']));
     else if (isObject(message.result)) pending.resolve(message.result);
-    else
-      pending.reject(
-        new DuolaneError(
-          'malformed',
-          'the peer sent a response without a result: expected an object',
-        ),
-      );
+    else pending.reject(malformed('the peer sent a response without a result: expected an object'));
     return true;
   }
 

@@ -30,7 +30,8 @@ export interface LinesOptions {
  *
  * @example
  * ```ts
- * await using source = await dialStdio({ command: 'node', args: ['server.js'] });
+ * const env = buildEnv();
+ * await using source = await dialStdio({ command: 'node', args: ['server.js'], env });
  * for await (const tool of source.listTools()) console.log(tool.name);
  * ```
  */
@@ -111,13 +112,19 @@ function describeExit({ code, signal, stderr }: Exit): string {
   return `the tool server exited with ${how}${tail ? `; end of its stderr: ${tail}` : ''}`;
 }
 
+/** Yields the messages of the peer. Calls `onEnd` when they end, or the reader stops. */
 async function* lines(
   chunks: AsyncIterable<Uint8Array>,
   { onNoise }: LinesOptions,
+  onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
   const decoder = new JsonlDecoder();
-  for await (const chunk of chunks) yield* messages(decoder.decode(chunk), onNoise);
-  yield* messages(decoder.flush(), onNoise);
+  try {
+    for await (const chunk of chunks) yield* messages(decoder.decode(chunk), onNoise);
+    yield* messages(decoder.flush(), onNoise);
+  } finally {
+    onEnd();
+  }
 }
 
 function* messages(
@@ -159,18 +166,6 @@ async function untilRoom(output: Writable, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Yields the items, then calls `end`, also if the reader breaks out of the loop. */
-async function* endingWith<T>(
-  items: AsyncIterable<T>,
-  end: () => void,
-): AsyncGenerator<T, void, undefined> {
-  try {
-    yield* items;
-  } finally {
-    end();
-  }
-}
-
 function streamTransport(
   input: Readable,
   output: Writable,
@@ -187,7 +182,7 @@ function streamTransport(
   output.once('close', disconnect);
   let room: Promise<unknown> | undefined;
   return {
-    incoming: endingWith(lines(input, options), disconnect),
+    incoming: lines(input, options, disconnect),
     async send(message) {
       if (output.destroyed)
         throw new DuolaneError('closed', 'cannot send: the client has disconnected');

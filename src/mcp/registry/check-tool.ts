@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { malformed } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
 /**
@@ -6,8 +6,7 @@ import { isObject, type JsonObject } from '../../json.ts';
  */
 export function checkTool({ name, inputSchema }: JsonObject): void {
   if (typeof name !== 'string' || !isObject(inputSchema))
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the server sent a tool ${JSON.stringify(name)} that cannot be called: expected a name and an object as inputSchema`,
     );
 }

@@ -1,4 +1,4 @@
-import { DuolaneError, errorMessage } from '../../errors.ts';
+import { DuolaneError, errorMessage, invalid, notFound } from '../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
@@ -52,17 +52,12 @@ export function createRegistry(options: RegistryOptions): ToolRegistry {
   return registry;
 }
 
-/** Runs a tool of this process without a stream of events; see `runnerOf`. */
-export interface ToolRunner {
-  run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent>;
-}
-
 /**
  * Returns the direct way into a registry, for callers that would take its stream apart again.
  * `undefined` for any other source, and for a registry whose `callTool` was replaced: the
  * replacement must not be bypassed.
  */
-export const runnerOf = (source: ToolSource): ToolRunner | undefined =>
+export const runnerOf = (source: ToolSource): Pick<Registry, 'run'> | undefined =>
   source instanceof Registry && source.callTool === Registry.prototype.callTool
     ? source
     : undefined;
@@ -76,7 +71,7 @@ interface RegisteredTool extends Runnable {
 
 const NAME = /^[\w./-]{1,128}$/;
 
-class Registry implements ToolRegistry, ToolRunner {
+class Registry implements ToolRegistry {
   readonly info: ToolRegistry['info'];
   readonly #entries = new Map<string, RegisteredTool>();
   readonly #problems = new Map<string, ToolProblem>();
@@ -134,20 +129,17 @@ class Registry implements ToolRegistry, ToolRunner {
 
   listTools({ after, signal }: ListOptions = {}): Items<Tool> {
     this.#sorted ??= [...this.#entries.values()];
-    return new ToolItems(this.#sorted, after === undefined ? 0 : parsePosition(after), signal);
+    return toolItems(this.#sorted, after === undefined ? 0 : parsePosition(after), signal);
   }
 
   callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent> {
     return toolEvents((caller, emit) => this.run(call, caller, emit), call, options);
   }
 
+  /** Runs a tool without a stream of events; see `runnerOf`. */
   async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
-    if (!entry)
-      throw new DuolaneError(
-        'not_found',
-        `unknown tool "${call.name}"; list the tools for their names`,
-      );
+    if (!entry) throw notFound(`unknown tool "${call.name}"; list the tools for their names`);
     let checked: SchemaResult;
     try {
       const checking = entry.schema.check(call.args);
@@ -182,34 +174,31 @@ class Registry implements ToolRegistry, ToolRunner {
 function parsePosition(checkpoint: string): number {
   const position = Number(checkpoint);
   if (!Number.isSafeInteger(position) || position < 0)
-    throw new DuolaneError(
-      'invalid',
-      `unknown cursor "${checkpoint}"; use one that this list returned`,
-    );
+    throw invalid(`unknown cursor "${checkpoint}"; use one that this list returned`);
   return position;
 }
 
-class ToolItems implements Items<Tool> {
-  checkpoint: string | undefined;
-  readonly #entries: readonly RegisteredTool[];
-  readonly #after: number;
-  readonly #signal: AbortSignal | undefined;
-
-  constructor(entries: readonly RegisteredTool[], after: number, signal: AbortSignal | undefined) {
-    this.#entries = entries;
-    this.#after = after;
-    this.#signal = signal;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Tool, void, undefined> {
-    for (let index = firstAfter(this.#entries, this.#after); ; index += 1) {
-      this.#signal?.throwIfAborted();
-      const entry = this.#entries[index];
-      if (!entry) return;
-      this.checkpoint = String(entry.position);
-      yield entry.tool;
-    }
-  }
+/** The tools after a position, as a list whose checkpoints are positions. */
+function toolItems(
+  entries: readonly RegisteredTool[],
+  after: number,
+  signal: AbortSignal | undefined,
+): Items<Tool> {
+  let checkpoint: string | undefined;
+  return {
+    get checkpoint() {
+      return checkpoint;
+    },
+    async *[Symbol.asyncIterator]() {
+      for (let index = firstAfter(entries, after); ; index += 1) {
+        signal?.throwIfAborted();
+        const entry = entries[index];
+        if (!entry) return;
+        checkpoint = String(entry.position);
+        yield entry.tool;
+      }
+    },
+  };
 }
 
 /**
@@ -231,7 +220,7 @@ function firstAfter(entries: readonly RegisteredTool[], position: number): numbe
 function prepare(definition: ToolDefinition, position: number): RegisteredTool {
   const { name, deadlineMs, concurrency } = definition;
   const fault = (reason: string, cause?: unknown): DuolaneError =>
-    new DuolaneError('invalid', `invalid tool ${JSON.stringify(name)}: ${reason}`, { cause });
+    invalid(`invalid tool ${JSON.stringify(name)}: ${reason}`, cause);
   if (typeof name !== 'string' || !NAME.test(name))
     throw fault('expected a name of 1 to 128 letters, digits, "_", "-", "." or "/"');
   if (typeof definition.handler !== 'function') throw fault('expected a function as handler');

@@ -1,9 +1,11 @@
-import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import { DuolaneError, unsupported } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
 import { settledWithin, withTimeout } from '../../stream/abort.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { fromWire, toResponse } from '../sources/input-codec.ts';
+import { toLogLine, toProgress } from '../sources/notification-events.ts';
 import { errorResult, toResult } from './tool-result.ts';
 import type { ConcurrencySlots } from './concurrency-slots.ts';
 import type { ToolReturn, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
@@ -170,25 +172,8 @@ class HandlerRun {
    * sends the same requests in the same order finds its answers.
    */
   async request(method: string, params: JsonObject): Promise<JsonObject> {
-    const id = `${method}-${++this.#requests}`;
-    const { message } = params;
-    const { action, content } = await this.ask({
-      id,
-      kind:
-        method === 'elicitation/create'
-          ? elicitationKind(params['mode'], params['requestedSchema'])
-          : 'question',
-      ...(typeof message === 'string' && { message }),
-      ...(isObject(params['requestedSchema']) && { schema: params['requestedSchema'] }),
-      data: { method, params },
-    });
-    if (method === 'elicitation/create')
-      return { action, ...(action === 'accept' && content !== undefined && { content }) };
-    if (action === 'accept' && isObject(content)) return content;
-    throw new DuolaneError(
-      'invalid',
-      `cannot complete ${method}: the request was declined; handle the refusal or ask again`,
-    );
+    const key = `${method}-${++this.#requests}`;
+    return toResponse(await this.ask(fromWire(this.call.id, key, { method, params })), method);
   }
 
   /**
@@ -265,23 +250,9 @@ class HandlerContext implements ToolContext {
 
 /** Translates a notification of a handler into an event. Throws `unsupported` for others. */
 function toEvent(method: string, params: JsonObject): ToolEvent {
-  const { progress, total, message, level, data, logger } = params;
-  if (method === 'notifications/progress')
-    return {
-      type: 'progress',
-      progress: Number(progress),
-      ...(typeof total === 'number' && { total }),
-      ...(typeof message === 'string' && { message }),
-    };
-  if (method === 'notifications/message')
-    return {
-      type: 'log',
-      level: typeof level === 'string' ? level : 'info',
-      data,
-      ...(typeof logger === 'string' && { logger }),
-    };
-  throw new DuolaneError(
-    'unsupported',
+  if (method === 'notifications/progress') return toProgress(params);
+  if (method === 'notifications/message') return toLogLine(params);
+  throw unsupported(
     `cannot send ${method} from a tool: expected notifications/progress or notifications/message`,
   );
 }

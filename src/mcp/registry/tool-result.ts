@@ -1,4 +1,4 @@
-import { DuolaneError, errorMessage } from '../../errors.ts';
+import { type DuolaneError, errorMessage, invalid } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ToolResult } from '../types.ts';
 
@@ -10,13 +10,14 @@ const text = (value: string): JsonObject => ({ type: 'text', text: value });
  */
 export function toResult(returned: unknown): ToolResult {
   if (typeof returned === 'string') return { content: [text(returned)] };
-  if (!isObject(returned)) throw invalid(returned === undefined ? 'nothing' : kindOf(returned));
+  if (!isObject(returned))
+    throw invalidReturn(returned === undefined ? 'nothing' : kindOf(returned));
   const { content, structuredContent } = returned;
   if (content === undefined && structuredContent !== undefined)
     return { ...returned, content: [text(JSON.stringify(structuredContent))] };
-  if (!Array.isArray(content)) throw invalid('an object without `content`');
+  if (!Array.isArray(content)) throw invalidReturn('an object without `content`');
   const odd = content.find((block) => !isObject(block) || typeof block['type'] !== 'string');
-  if (odd !== undefined) throw invalid(`a block without a type (${kindOf(odd)})`);
+  if (odd !== undefined) throw invalidReturn(`a block without a type (${kindOf(odd)})`);
   return returned as ToolResult;
 }
 
@@ -30,8 +31,5 @@ export function errorResult(reason: unknown): ToolResult {
 const kindOf = (value: unknown): string =>
   value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
 
-const invalid = (what: string): DuolaneError =>
-  new DuolaneError(
-    'invalid',
-    `the tool returned ${what}: expected a string or { content: [{ type: 'text', text }] }`,
-  );
+const invalidReturn = (what: string): DuolaneError =>
+  invalid(`the tool returned ${what}: expected a string or { content: [{ type: 'text', text }] }`);

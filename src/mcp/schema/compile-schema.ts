@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type * as Zod from 'zod';
-import { DuolaneError, errorMessage } from '../../errors.ts';
+import { errorMessage, invalid } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { zod3ToJsonSchema } from './zod3.ts';
@@ -256,6 +256,3 @@ export function describeProblems(problems: readonly SchemaProblem[]): string {
   if (problems.length > SHOWN) lines.push(`and ${problems.length - SHOWN} more`);
   return lines.join('; ');
 }
-
-const invalid = (message: string, cause?: unknown): DuolaneError =>
-  new DuolaneError('invalid', message, { cause });

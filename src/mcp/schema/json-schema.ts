@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { Ajv, ErrorObject } from 'ajv';
-import { DuolaneError, errorMessage } from '../../errors.ts';
+import { errorMessage, invalid } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { CompiledSchema, SchemaProblem } from './compile-schema.ts';
 
@@ -29,7 +29,7 @@ export function compileJsonSchema(schema: JsonObject): CompiledSchema {
     };
   } catch (error) {
     const message = `expected valid JSON Schema: ${errorMessage(error)}`;
-    throw new DuolaneError('invalid', message, { cause: error });
+    throw invalid(message, error);
   }
 }
 

@@ -1,5 +1,5 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { invalid } from '../../errors.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../json.ts';
 
 interface Zod3 {
   readonly _def?: JsonObject;
@@ -23,75 +23,62 @@ export function zod3ToJsonSchema(schema: Zod3): JsonObject {
 
 function convert(schema: unknown, depth: number): JsonObject {
   const def = (isObject(schema) ? schema['_def'] : undefined) as Def | undefined;
-  if (!def) throw new DuolaneError('invalid', 'expected a zod schema in every part of it');
+  if (!def) throw invalid('expected a zod schema in every part of it');
   if (depth > MAX_DEPTH)
-    throw new DuolaneError(
-      'invalid',
-      'the schema contains itself; write a recursive schema as JSON Schema',
+    throw invalid('the schema contains itself; write a recursive schema as JSON Schema');
+  const convertKind = CONVERT.get(def.typeName);
+  if (!convertKind)
+    throw invalid(
+      `JSON Schema has no equivalent of ${def.typeName ?? 'this kind'}; use another zod type`,
     );
-  const json = convertDef(def, (inner) => convert(inner, depth + 1));
+  const json = convertKind(def, (part) => convert(part, depth + 1));
   const description = def['description'];
   return typeof description === 'string' ? { ...json, description } : json;
 }
 
-function convertDef(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
-  switch (def.typeName) {
-    case 'ZodString':
-      return { type: 'string', ...stringChecks(def) };
-    case 'ZodNumber':
-      return { type: 'number', ...numberChecks(def) };
-    case 'ZodBoolean':
-      return { type: 'boolean' };
-    case 'ZodNull':
-      return { type: 'null' };
-    case 'ZodAny':
-    case 'ZodUnknown':
-      return {};
-    case 'ZodNever':
-      return { not: {} };
-    case 'ZodLiteral':
-      return { const: def['value'] };
-    case 'ZodEnum':
-      return { type: 'string', enum: def['values'] };
-    case 'ZodNativeEnum':
-      return { enum: enumValues(def['values'] as Record<string, string | number>) };
-    case 'ZodArray':
-      return arrayOf(def, of);
-    case 'ZodTuple':
-      return tupleOf(def, of);
-    case 'ZodObject':
-      return objectOf(def, of);
-    case 'ZodRecord':
-      return { type: 'object', additionalProperties: of(def['valueType']) };
-    case 'ZodUnion':
-      return { anyOf: (def['options'] as unknown[]).map(of) };
-    case 'ZodDiscriminatedUnion':
-      return { anyOf: [...(def['options'] as Iterable<unknown>)].map(of) };
-    case 'ZodIntersection':
-      return { allOf: [of(def['left']), of(def['right'])] };
-    case 'ZodNullable':
-      return { anyOf: [of(def['innerType']), { type: 'null' }] };
-    case 'ZodDefault':
-      return { ...of(def['innerType']), default: (def['defaultValue'] as () => unknown)() };
-    case 'ZodOptional':
-    case 'ZodReadonly':
-    case 'ZodCatch':
-      return of(def['innerType']);
-    case 'ZodBranded':
-      return of(def['type']);
-    case 'ZodEffects':
-      return of(def['schema']);
-    case 'ZodPipeline':
-      return of(def['in']);
-    case 'ZodLazy':
-      return of((def['getter'] as () => unknown)());
-    default:
-      throw new DuolaneError(
-        'invalid',
-        `JSON Schema has no equivalent of ${def.typeName ?? 'this kind'}; use another zod type`,
-      );
-  }
-}
+type Convert = (def: Def, of: (schema: unknown) => JsonObject) => JsonObject;
+
+const anything: Convert = () => ({});
+const inner: Convert = (def, of) => of(def['innerType']);
+
+/** The conversion of each kind, by the name that zod gives it. */
+const CONVERT = new Map<string | undefined, Convert>(
+  Object.entries<Convert>({
+    ZodString: (def) => ({ type: 'string', ...stringChecks(def) }),
+    ZodNumber: (def) => ({ type: 'number', ...numberChecks(def) }),
+    ZodBoolean: () => ({ type: 'boolean' }),
+    ZodNull: () => ({ type: 'null' }),
+    ZodAny: anything,
+    ZodUnknown: anything,
+    ZodNever: () => ({ not: {} }),
+    ZodLiteral: (def) => ({ const: def['value'] }),
+    ZodEnum: (def) => ({ type: 'string', enum: def['values'] }),
+    ZodNativeEnum: (def) => ({
+      enum: enumValues(def['values'] as Record<string, string | number>),
+    }),
+    ZodArray: arrayOf,
+    ZodTuple: tupleOf,
+    ZodObject: objectOf,
+    ZodRecord: (def, of) => ({ type: 'object', additionalProperties: of(def['valueType']) }),
+    ZodUnion: (def, of) => ({ anyOf: (def['options'] as unknown[]).map(of) }),
+    ZodDiscriminatedUnion: (def, of) => ({
+      anyOf: [...(def['options'] as Iterable<unknown>)].map(of),
+    }),
+    ZodIntersection: (def, of) => ({ allOf: [of(def['left']), of(def['right'])] }),
+    ZodNullable: (def, of) => ({ anyOf: [inner(def, of), { type: 'null' }] }),
+    ZodDefault: (def, of) => ({
+      ...inner(def, of),
+      default: (def['defaultValue'] as () => unknown)(),
+    }),
+    ZodOptional: inner,
+    ZodReadonly: inner,
+    ZodCatch: inner,
+    ZodBranded: (def, of) => of(def['type']),
+    ZodEffects: (def, of) => of(def['schema']),
+    ZodPipeline: (def, of) => of(def['in']),
+    ZodLazy: (def, of) => of((def['getter'] as () => unknown)()),
+  }),
+);
 
 interface Check extends JsonObject {
   readonly kind: string;
@@ -139,12 +126,7 @@ function arrayOf(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
   const exact = limit('exactLength');
   const min = exact ?? limit('minLength');
   const max = exact ?? limit('maxLength');
-  return {
-    type: 'array',
-    items: of(def['type']),
-    ...(min !== undefined && { minItems: min }),
-    ...(max !== undefined && { maxItems: max }),
-  };
+  return omitUndefined({ type: 'array', items: of(def['type']), minItems: min, maxItems: max });
 }
 
 function tupleOf(def: Def, of: (schema: unknown) => JsonObject): JsonObject {

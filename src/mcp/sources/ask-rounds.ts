@@ -1,5 +1,5 @@
 import type { Answer, Ask, InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, malformed } from '../../errors.ts';
 
 /** How often one request may ask for answers before it must give a result. */
 export const MAX_INPUT_ROUNDS = 8;
@@ -61,7 +61,4 @@ export async function askInRounds<Result, Questions>(
 
 /** The error for a peer that asks more often than `MAX_INPUT_ROUNDS`. */
 export const tooManyRounds = (what: string): DuolaneError =>
-  new DuolaneError(
-    'malformed',
-    `${what} asked more than ${MAX_INPUT_ROUNDS} times: expected a result`,
-  );
+  malformed(`${what} asked more than ${MAX_INPUT_ROUNDS} times: expected a result`);

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { invalid } from '../../errors.ts';
 
 /** The prefix of checkpoints that point between two cursors of a server. */
 const OFFSET_PREFIX = 'duolane+';
@@ -20,9 +20,6 @@ export function parseCheckpoint(checkpoint: string): [taken: number, mark: strin
   if (!checkpoint.startsWith(OFFSET_PREFIX)) return [0, checkpoint];
   const [, taken, cursor] = /^(\d+)(?::(.*))?$/s.exec(checkpoint.slice(OFFSET_PREFIX.length)) ?? [];
   if (taken === undefined)
-    throw new DuolaneError(
-      'invalid',
-      `unknown cursor "${checkpoint}"; use one that this list returned`,
-    );
+    throw invalid(`unknown cursor "${checkpoint}"; use one that this list returned`);
   return [Number(taken), cursor];
 }

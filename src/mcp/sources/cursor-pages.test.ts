@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Items } from '../../stream/types.ts';
-import { TokenSigner } from '../json-rpc/server/signed-token.ts';
+import { TokenSigner } from './signed-token.ts';
 import { CursorPages } from './cursor-pages.ts';
 
 /** Numbers that can be gone on with at any place, if the list says where it is. */

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { invalid } from '../../errors.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import { toCheckpoint } from './checkpoint.ts';
+import type { TokenSigner } from './signed-token.ts';
 
 /** One page of a list. */
 export interface CursorPage<T> {
@@ -16,19 +16,10 @@ export interface CursorPage<T> {
 export const checkpointAfter = ({ nextCursor }: CursorPage<unknown>): string | undefined =>
   nextCursor === undefined ? undefined : toCheckpoint(0, nextCursor);
 
-/**
- * Creates and checks cursors that only this server, or a replica with the same secret, can have
- * made.
- */
-export interface CursorSigner {
-  sign(kind: string, value: JsonObject): string;
-  verify(kind: string, text: string, what: string): JsonObject;
-}
-
 /** How a list is split into pages. */
 export interface PagesOptions {
   readonly pageSize: number;
-  readonly signer: CursorSigner;
+  readonly signer: TokenSigner;
   /** The kind of list; a cursor of one kind is invalid for another. */
   readonly kind: string;
   /** How long the rest of a list stays open for the client that has its cursor; 60 s by default. */
@@ -81,8 +72,9 @@ export class CursorPages<T> implements AsyncDisposable {
     try {
       return await this.#cut(walk);
     } catch (error) {
-      // The cursor of this list is used up, so no later request would close the list.
-      await this.#end(walk);
+      // The cursor of this list is used up, so no later request would close the list. The caller
+      // gets the first failure; an error of closing the list is ignored.
+      await walk.iterator.return?.().catch(() => {});
       throw error;
     } finally {
       unlisten();
@@ -108,7 +100,7 @@ export class CursorPages<T> implements AsyncDisposable {
     const { after, until } = cursor === undefined ? {} : signer.verify(kind, cursor, 'cursor');
     const late = typeof until !== 'number' || until < Date.now();
     if (cursor !== undefined && (typeof after !== 'string' || late))
-      throw new DuolaneError('invalid', 'the cursor has expired; list again from the start');
+      throw invalid('the cursor has expired; list again from the start');
     const list = this.#open({
       signal: scope.signal,
       ...(typeof after === 'string' && { after }),
@@ -155,11 +147,5 @@ export class CursorPages<T> implements AsyncDisposable {
 
   async #drop(cursor: string): Promise<void> {
     await this.#resume(cursor)?.iterator.return?.();
-  }
-
-  /** Closes a list after a failure. */
-  async #end({ iterator }: Walk<T>): Promise<void> {
-    // The caller gets the first failure; an error of closing the list is ignored.
-    await iterator.return?.().catch(() => {});
   }
 }

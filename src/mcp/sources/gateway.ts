@@ -1,12 +1,12 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { DuolaneError, invalid, notFound } from '../../errors.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import { settledWithin, sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { merge } from '../../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { ChangeFeed } from './change-feed.ts';
-import { type ConnectSource, LazyConnection, dialling } from './lazy-connection.ts';
+import { type ConnectSource, LazyConnection } from './lazy-connection.ts';
 import type {
   AskOptions,
   CallOptions,
@@ -59,7 +59,7 @@ const DIAL_MS = 10_000;
  * @example
  * ```ts
  * await using tools = gateway({
- *   files: (options) => dialStdio({ command: 'files', ...options }),
+ *   files: (options) => dialStdio({ command: 'files', args: [], env, ...options }),
  *   web: (options) => dialHttp({ url: 'https://tools.example/mcp', ...options }),
  * });
  * ```
@@ -70,8 +70,7 @@ export function gateway(
 ): Gateway {
   for (const name of Object.keys(sources))
     if (!/^[\w.-]{1,64}$/.test(name) || name.includes(SEPARATOR) || name.endsWith('_'))
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `invalid source name ${JSON.stringify(name)}: expected 1 to 64 letters, digits, "_", "-" or ".", without "${SEPARATOR}" and without "_" at the end`,
       );
   return new ManySources(sources, options);
@@ -139,10 +138,7 @@ class ManySources implements Gateway {
   async getPrompt(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject> {
     const [source, own] = await this.#find('prompt', name, options);
     if (!source.getPrompt)
-      throw new DuolaneError(
-        'not_found',
-        `unknown prompt "${name}"; list the prompts for their names`,
-      );
+      throw notFound(`unknown prompt "${name}"; list the prompts for their names`);
     return source.getPrompt(own, args, options);
   }
 
@@ -150,10 +146,7 @@ class ManySources implements Gateway {
     uri: string,
     options?: AskOptions & { readonly offset?: number },
   ): AsyncGenerator<JsonObject, void, undefined> {
-    let reason: unknown = new DuolaneError(
-      'not_found',
-      `unknown resource "${uri}"; list the resources for their URIs`,
-    );
+    let reason: unknown = notFound(`unknown resource "${uri}"; list the resources for their URIs`);
     for (const name of this.#connections.keys()) {
       // A source without a connection cannot have the resource; `problems` has its error.
       const source = await this.#openSoon(name, options).catch(() => undefined);
@@ -212,13 +205,11 @@ class ManySources implements Gateway {
 
   #add(name: string, member: GatewayMember): void {
     const dialled = typeof member === 'function';
-    const open = dialled
-      ? dialling(member)
-      : async () => ({ source: member, close: async () => {} });
-    const connection = new LazyConnection(open, {
+    const connection = new LazyConnection(member, {
       changed: (change) => this.#changes.notify(change),
       lost: (reason) => {
         this.#down(name, reason);
+        this.#announce();
         if (dialled) this.#keepTrying(name).catch(reportUnexpected);
       },
     });
@@ -260,9 +251,7 @@ class ManySources implements Gateway {
         { cause: error },
       );
       this.#unresponsive.delete(name);
-      this.#lost.add(name);
-      this.problems.set(name, reason);
-      throw reason;
+      throw this.#down(name, reason);
     }
   }
 
@@ -279,15 +268,14 @@ class ManySources implements Gateway {
       `tool server "${name}" timed out after ${this.#dialMs} ms (dialMs): the dial has not completed`,
     );
     this.#unresponsive.add(name);
-    this.#lost.add(name);
-    this.problems.set(name, reason);
-    throw reason;
+    throw this.#down(name, reason);
   }
 
-  #down(name: string, reason: DuolaneError): void {
+  /** Records that a source has no connection. Returns the reason. */
+  #down(name: string, reason: DuolaneError): DuolaneError {
     this.#lost.add(name);
     this.problems.set(name, reason);
-    this.#announce();
+    return reason;
   }
 
   #announce(): void {
@@ -299,10 +287,7 @@ class ManySources implements Gateway {
     const at = name.indexOf(SEPARATOR);
     const owner = name.slice(0, Math.max(at, 0));
     if (!this.#connections.has(owner))
-      throw new DuolaneError(
-        'not_found',
-        `unknown ${kind} "${name}"; list the ${kind}s for their names`,
-      );
+      throw notFound(`unknown ${kind} "${name}"; list the ${kind}s for their names`);
     return [await this.#open(owner, options), name.slice(at + SEPARATOR.length)];
   }
 
@@ -322,23 +307,18 @@ class ManySources implements Gateway {
     const [, first = '', inner] =
       after === undefined ? [] : (/^([\w.-]+):(.*)$/s.exec(after) ?? []);
     if (after !== undefined && !this.#connections.has(first))
-      throw new DuolaneError(
-        'invalid',
-        `unknown cursor "${after}"; use one that this list returned`,
-      );
+      throw invalid(`unknown cursor "${after}"; use one that this list returned`);
     async function* walk(self: ManySources): AsyncGenerator<T, void, undefined> {
       const names = [...self.#connections.keys()];
       for (const name of names.slice(Math.max(0, names.indexOf(first)))) {
         signal?.throwIfAborted();
         try {
-          const source = await self.#openSoon(name, signal ? { signal } : {});
-          const own = list(source, {
-            ...(signal && { signal }),
-            ...(name === first && inner ? { after: inner } : {}),
-          });
+          const at = { signal, after: (name === first && inner) || undefined };
+          const options = omitUndefined<ListOptions>(at);
+          const own = list(await self.#openSoon(name, options), options);
           for await (const item of own ?? []) {
-            const at = own?.checkpoint;
-            items.checkpoint = at === undefined ? undefined : `${name}:${at}`;
+            const checkpoint = own?.checkpoint;
+            items.checkpoint = checkpoint === undefined ? undefined : `${name}:${checkpoint}`;
             yield named ? { ...item, name: `${name}${SEPARATOR}${String(item['name'])}` } : item;
           }
           self.problems.delete(name);

@@ -11,19 +11,6 @@ const GRACE_MS = 1_000;
 /** Dials a server; called again after the connection was lost. */
 export type ConnectSource = (options: Abortable) => Promise<ToolSource & AsyncDisposable>;
 
-interface Opened {
-  readonly source: ToolSource;
-  readonly close: () => Promise<void>;
-}
-
-/** Adapts a dial function: closing the result disposes the source. */
-export const dialling =
-  (connect: ConnectSource) =>
-  async (options: Abortable): Promise<Opened> => {
-    const source = await connect(options);
-    return { source, close: async () => source[Symbol.asyncDispose]() };
-  };
-
 /** The listeners of a connection. */
 export interface ConnectionEvents {
   /** The server has reported a change. */
@@ -34,16 +21,17 @@ export interface ConnectionEvents {
 
 /**
  * A connection to one server that is dialled on first use, once for all concurrent callers. Its
- * `listen` notices a lost connection, which is then closed.
+ * `listen` notices a lost connection, which is then closed. A source that is given instead of a
+ * function belongs to the caller, and stays open.
  */
 export class LazyConnection implements AsyncDisposable {
-  readonly #connect: (options: Abortable) => Promise<Opened>;
+  readonly #connect: ConnectSource | ToolSource;
   readonly #events: ConnectionEvents;
   readonly #scope = new AbortController();
-  #opened: Promise<Opened> | undefined;
+  #opened: Promise<ToolSource> | undefined;
   #closing: Promise<void> = Promise.resolve();
 
-  constructor(connect: (options: Abortable) => Promise<Opened>, events: ConnectionEvents = {}) {
+  constructor(connect: ConnectSource | ToolSource, events: ConnectionEvents = {}) {
     this.#connect = connect;
     this.#events = events;
   }
@@ -61,8 +49,7 @@ export class LazyConnection implements AsyncDisposable {
     signal?.throwIfAborted();
     if (this.#scope.signal.aborted) throw this.#scope.signal.reason;
     this.#opened ??= this.#dial();
-    const { source } = await raceAbort(this.#opened, signal);
-    return source;
+    return raceAbort(this.#opened, signal);
   }
 
   /** Closes the connection; the next `open` dials again. */
@@ -80,11 +67,12 @@ export class LazyConnection implements AsyncDisposable {
     await this.release();
   }
 
-  async #close(opening: Promise<Opened>): Promise<void> {
+  async #close(opening: Promise<ToolSource & Partial<AsyncDisposable>>): Promise<void> {
+    if (typeof this.#connect !== 'function') return;
     const closed = async (): Promise<void> => {
       // the dial failed: there is nothing to close
       const opened = await opening.catch(() => undefined);
-      await opened?.close();
+      await opened?.[Symbol.asyncDispose]?.();
     };
     // A dial that ignores its signal may never end. It is closed when it ends, without a wait.
     if (this.#scope.signal.aborted && !(await settledWithin(opening, GRACE_MS)))
@@ -92,10 +80,13 @@ export class LazyConnection implements AsyncDisposable {
     else await closed();
   }
 
-  #dial(): Promise<Opened> {
-    const dialled = this.#connect({ signal: this.#scope.signal });
+  #dial(): Promise<ToolSource> {
+    const connect = this.#connect;
+    const open = async (): Promise<ToolSource> =>
+      typeof connect === 'function' ? connect({ signal: this.#scope.signal }) : connect;
+    const dialled = open();
     dialled.then(
-      ({ source }) => this.#watch(dialled, source),
+      (source) => this.#watch(dialled, source),
       () => this.#forget(dialled),
     );
     return dialled;

@@ -1,7 +1,7 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, notFound } from '../../errors.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { type ConnectSource, LazyConnection, dialling } from './lazy-connection.ts';
+import { type ConnectSource, LazyConnection } from './lazy-connection.ts';
 import type { ToolSource } from '../types.ts';
 
 export interface PoolOptions {
@@ -44,7 +44,7 @@ interface Member {
  * @example
  * ```ts
  * await using pool = sourcePool({
- *   files: (options) => dialStdio({ command: 'files', ...options }),
+ *   files: (options) => dialStdio({ command: 'files', args: [], env, ...options }),
  * });
  * await using lease = await pool.lease('files');
  * for await (const tool of lease.source.listTools()) console.log(tool.name);
@@ -57,7 +57,7 @@ export function sourcePool(
   const members = new Map<string, Member>(
     Object.entries(servers).map(([name, connect]) => [
       name,
-      { connection: new LazyConnection(dialling(connect)), users: 0, timer: undefined },
+      { connection: new LazyConnection(connect), users: 0, timer: undefined },
     ]),
   );
   // Starts the idle timer of a connection without users.
@@ -72,7 +72,7 @@ export function sourcePool(
     const member = members.get(name);
     if (member) return member;
     const known = [...members.keys()].join(', ') || 'none';
-    throw new DuolaneError('not_found', `unknown server "${name}"; available: ${known}`);
+    throw notFound(`unknown server "${name}"; available: ${known}`);
   };
   return {
     async lease(name, options) {

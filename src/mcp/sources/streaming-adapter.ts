@@ -1,5 +1,5 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { unsupported } from '../../errors.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import type { CursorPage } from './cursor-pages.ts';
 import type { Tool, ToolSource } from '../types.ts';
@@ -23,67 +23,45 @@ export interface CursorOptions extends Abortable {
  * lists.
  */
 export class StreamingAdapter {
-  readonly #source: ToolSource;
-  readonly #tools: Lister<Tool>;
-  readonly #resources: Lister<JsonObject>;
-  readonly #templates: Lister<JsonObject>;
-  readonly #prompts: Lister<JsonObject>;
+  /** The source of the lists; call tools on it directly. */
+  readonly source: ToolSource;
 
   constructor(source: ToolSource) {
-    this.#source = source;
-    this.#tools = new Lister((options) => source.listTools(options));
-    this.#resources = new Lister((options) => source.listResources?.(options) ?? none());
-    this.#templates = new Lister((options) => source.listResourceTemplates?.(options) ?? none());
-    this.#prompts = new Lister((options) => source.listPrompts?.(options) ?? none());
-  }
-
-  /** The source of the lists; call tools on it directly. */
-  get source(): ToolSource {
-    return this.#source;
+    this.source = source;
   }
 
   streamListTools(options?: ListOptions): Items<Tool> {
-    return this.#tools.stream(options);
+    return this.source.listTools(options);
   }
 
   streamListResources(options?: ListOptions): Items<JsonObject> {
-    return this.#resources.stream(options);
+    return this.source.listResources?.(options) ?? none();
   }
 
   streamListResourceTemplates(options?: ListOptions): Items<JsonObject> {
-    return this.#templates.stream(options);
+    return this.source.listResourceTemplates?.(options) ?? none();
   }
 
   streamListPrompts(options?: ListOptions): Items<JsonObject> {
-    return this.#prompts.stream(options);
+    return this.source.listPrompts?.(options) ?? none();
   }
 
-  async listTools(
-    options?: CursorOptions,
-  ): Promise<{ readonly tools: readonly Tool[]; readonly nextCursor?: string }> {
-    const { items: tools, ...rest } = await this.#tools.list(options);
-    return { tools, ...rest };
+  listTools(options?: CursorOptions): Promise<NamedPage<'tools', Tool>> {
+    return collect('tools', (at) => this.streamListTools(at), options);
   }
 
-  async listResources(
-    options?: CursorOptions,
-  ): Promise<{ readonly resources: readonly JsonObject[]; readonly nextCursor?: string }> {
-    const { items: resources, ...rest } = await this.#resources.list(options);
-    return { resources, ...rest };
+  listResources(options?: CursorOptions): Promise<NamedPage<'resources', JsonObject>> {
+    return collect('resources', (at) => this.streamListResources(at), options);
   }
 
-  async listResourceTemplates(
+  listResourceTemplates(
     options?: CursorOptions,
-  ): Promise<{ readonly resourceTemplates: readonly JsonObject[]; readonly nextCursor?: string }> {
-    const { items: resourceTemplates, ...rest } = await this.#templates.list(options);
-    return { resourceTemplates, ...rest };
+  ): Promise<NamedPage<'resourceTemplates', JsonObject>> {
+    return collect('resourceTemplates', (at) => this.streamListResourceTemplates(at), options);
   }
 
-  async listPrompts(
-    options?: CursorOptions,
-  ): Promise<{ readonly prompts: readonly JsonObject[]; readonly nextCursor?: string }> {
-    const { items: prompts, ...rest } = await this.#prompts.list(options);
-    return { prompts, ...rest };
+  listPrompts(options?: CursorOptions): Promise<NamedPage<'prompts', JsonObject>> {
+    return collect('prompts', (at) => this.streamListPrompts(at), options);
   }
 }
 
@@ -92,23 +70,24 @@ export interface PagedItems<T> extends Items<T> {
   pages(): AsyncIterable<CursorPage<T>>;
 }
 
-class Lister<T> {
-  readonly stream: (options?: ListOptions) => Items<T>;
+/** A page with its items under the name that the protocol gives them. */
+type NamedPage<Key extends string, T> = { readonly [K in Key]: readonly T[] } & {
+  readonly nextCursor?: string;
+};
 
-  constructor(stream: (options?: ListOptions) => Items<T>) {
-    this.stream = stream;
-  }
-
-  async list({ cursor, signal }: CursorOptions = {}): Promise<CursorPage<T>> {
-    const list = this.stream({
-      ...(signal && { signal }),
-      ...(cursor !== undefined && { after: cursor }),
-    });
-    if (cursor !== undefined) return 'pages' in list ? firstOf(list as PagedItems<T>) : cut(list);
-    const items: T[] = [];
-    for await (const item of list) items.push(item);
-    return { items };
-  }
+async function collect<Key extends string, T>(
+  key: Key,
+  stream: (options: ListOptions) => Items<T>,
+  { cursor, signal }: CursorOptions = {},
+): Promise<NamedPage<Key, T>> {
+  const list = stream(omitUndefined<ListOptions>({ signal, after: cursor }));
+  const named = ({ items, ...rest }: CursorPage<T>): NamedPage<Key, T> =>
+    ({ [key]: items, ...rest }) as NamedPage<Key, T>;
+  if (cursor !== undefined)
+    return named(await ('pages' in list ? firstOf(list as PagedItems<T>) : cut(list)));
+  const items: T[] = [];
+  for await (const item of list) items.push(item);
+  return named({ items });
 }
 
 /** The next page as the server sends it. Its size is that of the server. */
@@ -127,8 +106,7 @@ async function cut<T>(list: Items<T>): Promise<CursorPage<T>> {
   for await (const item of list) {
     if (items.length === PAGE_SIZE) {
       if (checkpoint === undefined)
-        throw new DuolaneError(
-          'unsupported',
+        throw unsupported(
           'cannot list by cursor: the source has no cursors; list without a cursor',
         );
       return { items, nextCursor: checkpoint };

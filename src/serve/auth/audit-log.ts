@@ -7,8 +7,9 @@ import { Readable } from 'node:stream';
 import { MAX_ANSWERS } from '../../ask.ts';
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
+import { asObject, asString, tryParse } from '../../json.ts';
 import type { OnRefusedAnswers, RefusedAnswers, Runner } from '../../task/types.ts';
-import { statusResponse, type HttpRoute } from '../router.ts';
+import { httpRoute, statusResponse, type HttpRoute } from '../router.ts';
 
 /**
  * One line of the audit log: who did what to which object, and the outcome. Records never change.
@@ -320,10 +321,8 @@ async function endsInLine(path: string): Promise<boolean> {
 }
 
 /** `GET /api/audit?since=<time>`: the records as JSON lines. */
-const readRoute = (file: string): HttpRoute => ({
-  method: 'GET',
-  path: '/api/audit',
-  async handle({ request, url }) {
+const readRoute = (file: string): HttpRoute =>
+  httpRoute('GET', '/api/audit', async ({ request, url }) => {
     const since = url.searchParams.get('since');
     if (since !== null && Number.isNaN(Date.parse(since)))
       return statusResponse(400, `invalid since "${since}": expected an ISO 8601 time`);
@@ -338,8 +337,7 @@ const readRoute = (file: string): HttpRoute => ({
         },
       },
     );
-  },
-});
+  });
 
 async function* recordsSince(
   chunks: AsyncIterable<string>,
@@ -353,15 +351,11 @@ async function* recordsSince(
   }
 }
 
-/** The time of a record; NaN for a line that is not one, so that it is omitted. */
-function atOf(line: string): number {
-  try {
-    return Date.parse((JSON.parse(line) as Partial<AuditRecord>).at ?? '');
-  } catch {
-    // A crash may leave half a line.
-    return Number.NaN;
-  }
-}
+/**
+ * The time of a record; NaN for a line that is not one, so that it is omitted. A crash may leave
+ * half a line.
+ */
+const atOf = (line: string): number => Date.parse(asString(asObject(tryParse(line))['at']));
 
 /**
  * Limits the records of refused sign-ins (a token bucket). Returns `drop`, or how many were dropped

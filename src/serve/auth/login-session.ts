@@ -1,11 +1,12 @@
 import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import { headerOf } from '../../http/node-request.ts';
+import { asObject, tryParse } from '../../json.ts';
 import type { Auth } from './guard.ts';
 import type { SessionHead } from '../page-api-types.ts';
 import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './session-revocations.ts';
-import { statusResponse, type HttpRoute } from '../router.ts';
+import { httpRoute, statusResponse, type HttpRoute } from '../router.ts';
 import { bearerOf, readApiKeys, secretSchemes } from './shared-secrets.ts';
 
 /** How browsers stay signed in to the page. */
@@ -151,49 +152,37 @@ export function createSessions(
   return {
     ownerOf: async (request) => (await claimOf(request))?.owner,
     routes: [
-      {
-        method: 'GET',
-        path: SESSION_PATH,
-        async handle({ request }) {
-          const owner = (await claimOf(request))?.owner;
-          const { header } = readApiKeys(apiKey);
-          const head: SessionHead = {
-            wanted,
-            header,
-            ...(owner !== undefined && { owner }),
-            ...(isOperator(owner) && { operator: true }),
-          };
-          return Response.json(head, { headers: { 'cache-control': 'no-store' } });
-        },
-      },
-      {
-        method: 'POST',
-        path: SESSION_PATH,
-        async handle({ owner, request }) {
-          if (owner === undefined) return noContent(); // a server without auth needs no cookie
-          const expiryMs = tokenExpiry(bearerOf(request.headers)) * 1000;
-          const lifeS = Math.floor(Math.min(lifeMs, expiryMs - now()) / 1000);
-          // The guard accepts a token for some seconds after its end (`clockSkewMs`).
-          if (lifeS < 1) {
-            await onChange?.('sign-in', owner, 'refused');
-            return statusResponse(401, 'the token has expired');
-          }
-          await onChange?.('sign-in', owner, 'done');
-          return noContent(cookie(issue(owner, lifeS * 1000), lifeS));
-        },
-      },
-      {
-        method: 'DELETE',
-        path: SESSION_PATH,
-        async handle({ request }) {
-          const claim = await claimOf(request);
-          if (claim) {
-            await revocations.revoke(claim.id, claim.until);
-            await onChange?.('sign-out', claim.owner, 'done');
-          }
-          return noContent(cookie('', 0));
-        },
-      },
+      httpRoute('GET', SESSION_PATH, async ({ request }) => {
+        const owner = (await claimOf(request))?.owner;
+        const { header } = readApiKeys(apiKey);
+        const head: SessionHead = {
+          wanted,
+          header,
+          ...(owner !== undefined && { owner }),
+          ...(isOperator(owner) && { operator: true }),
+        };
+        return Response.json(head, { headers: { 'cache-control': 'no-store' } });
+      }),
+      httpRoute('POST', SESSION_PATH, async ({ owner, request }) => {
+        if (owner === undefined) return noContent(); // a server without auth needs no cookie
+        const expiryMs = tokenExpiry(bearerOf(request.headers)) * 1000;
+        const lifeS = Math.floor(Math.min(lifeMs, expiryMs - now()) / 1000);
+        // The guard accepts a token for some seconds after its end (`clockSkewMs`).
+        if (lifeS < 1) {
+          await onChange?.('sign-in', owner, 'refused');
+          return statusResponse(401, 'the token has expired');
+        }
+        await onChange?.('sign-in', owner, 'done');
+        return noContent(cookie(issue(owner, lifeS * 1000), lifeS));
+      }),
+      httpRoute('DELETE', SESSION_PATH, async ({ request }) => {
+        const claim = await claimOf(request);
+        if (claim) {
+          await revocations.revoke(claim.id, claim.until);
+          await onChange?.('sign-out', claim.owner, 'done');
+        }
+        return noContent(cookie('', 0));
+      }),
     ],
   };
 }
@@ -221,12 +210,8 @@ const noContent = (setCookie?: string): Response =>
  * session.
  */
 function tokenExpiry(token = ''): number {
-  try {
-    const [, payload = ''] = token.split('.');
-    const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { exp?: unknown };
-    return typeof exp === 'number' ? exp : Infinity;
-  } catch {
-    // A token that is not a JWT does not expire.
-    return Infinity;
-  }
+  const [, payload = ''] = token.split('.');
+  const { exp } = asObject(tryParse(Buffer.from(payload, 'base64url').toString()));
+  // A token that is not a JWT does not expire.
+  return typeof exp === 'number' ? exp : Infinity;
 }

@@ -44,14 +44,11 @@ export const forOperators = (route: HttpRoute, isOperator: IsOperator): HttpRout
   handle: (call) =>
     isOperator(call.owner)
       ? route.handle(call)
-      : Response.json(
-          {
-            error: {
-              code: 'unauthorized',
-              message: `only operators may read ${route.path}; name them in the option "operators"`,
-              retryable: false,
-            },
-          },
-          { status: 403 },
-        ),
+      : Response.json({ error: notOperator(route.path) }, { status: 403 }),
 });
+
+const notOperator = (path: string): DuolaneError =>
+  new DuolaneError(
+    'unauthorized',
+    `only operators may read ${path}; name them in the option "operators"`,
+  );

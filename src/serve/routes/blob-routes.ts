@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { matchesEtag } from '../../http/etag.ts';
 import type { BlobInfo, BlobRange, BlobStore } from '../../task/blob-store.ts';
-import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
+import { httpRoute, statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
 
 /**
  * `GET /blobs/:id` serves the bytes of an artifact, complete or a range of them, to callers that
@@ -9,9 +9,7 @@ import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
  * reads, and closed when the client disconnects.
  */
 export const blobRoutes = (stores: readonly BlobStore[]): readonly HttpRoute[] =>
-  stores.length === 0
-    ? []
-    : [{ method: 'GET', path: '/blobs/:id', handle: (call) => sendBlob(stores, call) }];
+  stores.length === 0 ? [] : [httpRoute('GET', '/blobs/:id', (call) => sendBlob(stores, call))];
 
 const PRINTABLE = /^[\x20-\x7e]+$/;
 

@@ -26,7 +26,7 @@ import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { readJsonBody } from './read-body.ts';
 import { answered, RETRY_AFTER_MS } from '../failure-response.ts';
 import { followFrontEnd, type FrontEndMessage, messageStart } from './front-end-stream.ts';
-import type { RouteCall, HttpRoute } from '../router.ts';
+import { httpRoute, type HttpRoute, type RouteCall } from '../router.ts';
 
 export interface OutputsOptions {
   readonly agents: readonly string[];
@@ -100,7 +100,7 @@ class FrontEnd {
       method: HttpRoute['method'],
       path: string,
       handle: (call: RouteCall) => Promise<Response>,
-    ): HttpRoute => answered({ method, path, handle }, this.#options.logger);
+    ): HttpRoute => answered(httpRoute(method, path, handle), this.#options.logger);
     return [
       route('POST', base, (call) => this.#post(call)),
       route('GET', `${base}/:context/stream`, (call) => this.#reconnect(call)),

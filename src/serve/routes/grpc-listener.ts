@@ -4,7 +4,8 @@ import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../../
 import type { MountedAgents } from './mount-agents.ts';
 import type { Guard } from '../auth/guard.ts';
 import type { ServerLimits } from '../server-limits.ts';
-import type { ServeOptions } from '../types.ts';
+import { omitUndefined } from '../../json.ts';
+import type { GrpcOptions, ServeOptions } from '../types.ts';
 
 /** Health and reflection need no credentials, like the card and `/healthz`. */
 const OPEN = /^\/grpc\.(health|reflection)\./;
@@ -29,8 +30,7 @@ export function listenAgents(
   };
   return listenA2A(find, {
     host,
-    ...(grpc.port !== undefined && { port: grpc.port }),
-    ...(grpc.tls && { tls: grpc.tls }),
+    ...omitUndefined<Pick<GrpcOptions, 'port' | 'tls'>>({ port: grpc.port, tls: grpc.tls }),
     maxMessageBytes: a2a?.maxBodyBytes ?? limits.maxBodyBytes,
     maxConnections: limits.maxConnections,
     maxCalls: limits.maxCalls,

@@ -9,7 +9,7 @@ import {
   type StreamMeter,
 } from '../../metrics/index.ts';
 import type { RunObserver } from '../../task/types.ts';
-import type { HttpRoute } from '../router.ts';
+import { httpRoute, type HttpRoute } from '../router.ts';
 
 /** The metrics of a server. */
 export interface ServerMetrics {
@@ -43,14 +43,14 @@ export async function createMetrics({
 
   return {
     observer: observers.length === 1 ? (observers[0] as RunObserver) : observeAll(observers),
-    route: {
-      method: 'GET',
-      path: '/metrics',
-      handle: () =>
+    route: httpRoute(
+      'GET',
+      '/metrics',
+      () =>
         new Response(registry.text(), {
           headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
         }),
-    },
+    ),
     watch(request, response, onEnd = () => {}) {
       let open: readonly StreamMeter[] = [];
       const streamed = watchStream(response, {

@@ -17,7 +17,7 @@ import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api
 import { checkForm, readJsonBody, readTurn } from './read-body.ts';
 import { answered, reportFailure } from '../failure-response.ts';
 import { forOperators, type IsOperator } from '../auth/operators.ts';
-import type { RouteCall, HttpRoute } from '../router.ts';
+import { httpRoute, type HttpRoute, type RouteCall } from '../router.ts';
 
 /** The part of a log that the page reads. */
 export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'replicas'> {
@@ -65,7 +65,6 @@ async function ownTask(log: ReadableLog, call: RouteCall): Promise<Snapshot> {
  */
 export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
   const { agents, log, runner, onRefusedAnswers, maxBodyBytes } = options;
-  const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: RouteCall,
     target: { readonly agent: string; readonly task: string; readonly context: string },
@@ -94,44 +93,32 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     if (answers.length > 0) await onRefusedAnswers({ ...target, messageId, answers }, error);
   };
   const routes: readonly HttpRoute[] = [
-    {
-      method: 'POST',
-      path: '/api/agents/:agent/turns',
-      handle: async (call) => {
-        const agent = call.params['agent'] ?? '';
-        const card = agents.find(({ name }) => name === agent);
-        if (!card)
-          throw new DuolaneError(
-            'not_found',
-            `agent "${agent}" not found; available: ${agents.map(({ name }) => name).join(', ')}`,
-          );
-        const body = await readJsonBody(call.request, maxBodyBytes);
-        if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
-        const context = typeof body['context'] === 'string' ? body['context'] : uuidV7();
-        return submit(call, { agent, task: uuidV7(), context }, body);
-      },
-    },
-    {
-      method: 'POST',
-      path: '/api/tasks/:task/turns',
-      handle: async (call) => {
-        const body = await readJsonBody(call.request, maxBodyBytes);
-        const { agent, task, context } = await own(call).catch(async (error: unknown) => {
-          await refused(call, body, error);
-          throw error;
-        });
-        return submit(call, { agent, task, context }, body);
-      },
-    },
-    {
-      method: 'POST',
-      path: '/api/tasks/:task/cancel',
-      handle: async (call) => {
-        await readJsonBody(call.request, maxBodyBytes);
-        const { task } = await own(call);
-        return Response.json(taskRow(await log.requestCancel(task)));
-      },
-    },
+    httpRoute('POST', '/api/agents/:agent/turns', async (call) => {
+      const agent = call.params['agent'] ?? '';
+      const card = agents.find(({ name }) => name === agent);
+      if (!card)
+        throw new DuolaneError(
+          'not_found',
+          `agent "${agent}" not found; available: ${agents.map(({ name }) => name).join(', ')}`,
+        );
+      const body = await readJsonBody(call.request, maxBodyBytes);
+      if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
+      const context = typeof body['context'] === 'string' ? body['context'] : uuidV7();
+      return submit(call, { agent, task: uuidV7(), context }, body);
+    }),
+    httpRoute('POST', '/api/tasks/:task/turns', async (call) => {
+      const body = await readJsonBody(call.request, maxBodyBytes);
+      const { agent, task, context } = await ownTask(log, call).catch(async (error: unknown) => {
+        await refused(call, body, error);
+        throw error;
+      });
+      return submit(call, { agent, task, context }, body);
+    }),
+    httpRoute('POST', '/api/tasks/:task/cancel', async (call) => {
+      await readJsonBody(call.request, maxBodyBytes);
+      const { task } = await ownTask(log, call);
+      return Response.json(taskRow(await log.requestCancel(task)));
+    }),
   ];
   return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
 }
@@ -145,65 +132,49 @@ export function readRoutes({
   streams,
   isOperator = () => true,
 }: ReadApiOptions): readonly HttpRoute[] {
-  const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
   const routes: readonly HttpRoute[] = [
-    { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
+    httpRoute('GET', '/api/agents', () => Response.json({ agents })),
     forOperators(
-      {
-        method: 'GET',
-        path: '/api/replicas',
-        handle: async ({ owner }) => {
-          const replicas = (await log.replicas?.()) ?? [];
-          return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
-        },
-      },
+      httpRoute('GET', '/api/replicas', async ({ owner }) => {
+        const replicas = (await log.replicas?.()) ?? [];
+        return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+      }),
       isOperator,
     ),
-    {
-      method: 'GET',
-      path: '/api/tasks',
-      handle: async (call) => {
-        const limit = readPageLimit(call.url.searchParams.get('limit'));
-        const after = call.url.searchParams.get('after');
-        const tasks: TaskRow[] = [];
-        const items = log.list({
-          // '' lists tasks without an owner; undefined would list the tasks of all owners.
-          owner: call.owner ?? '',
-          outline: true,
-          ...(after !== null && { after }),
-        });
-        for await (const snapshot of items) {
-          if (snapshot.owner === call.owner) tasks.push(taskRow(snapshot));
-          if (tasks.length === limit) return Response.json({ tasks, after: items.checkpoint });
-        }
-        return Response.json({ tasks });
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/tasks/:task',
-      handle: async (call) =>
-        textResponse(JSON.stringify(await own(call)), 200, { 'content-type': 'application/json' }),
-    },
-    {
-      method: 'GET',
-      path: '/api/tasks/:task/entries',
-      handle: async (call) => {
-        const snapshot = await own(call);
-        const last =
-          call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
-        const after = Math.max(0, Number.parseInt(last, 10) || 0);
-        const slot = streams?.openStream(call.owner, call.request.signal);
-        const signal = slot?.signal ?? call.request.signal;
-        const items = entries(log, snapshot, after, signal, logger, () => slot?.release());
-        return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/tasks/:task/trace',
-      handle: async (call) => trace(log, await own(call), call.request.signal),
-    },
+    httpRoute('GET', '/api/tasks', async (call) => {
+      const limit = readPageLimit(call.url.searchParams.get('limit'));
+      const after = call.url.searchParams.get('after');
+      const tasks: TaskRow[] = [];
+      const items = log.list({
+        // '' lists tasks without an owner; undefined would list the tasks of all owners.
+        owner: call.owner ?? '',
+        outline: true,
+        ...(after !== null && { after }),
+      });
+      for await (const snapshot of items) {
+        if (snapshot.owner === call.owner) tasks.push(taskRow(snapshot));
+        if (tasks.length === limit) return Response.json({ tasks, after: items.checkpoint });
+      }
+      return Response.json({ tasks });
+    }),
+    httpRoute('GET', '/api/tasks/:task', async (call) =>
+      textResponse(JSON.stringify(await ownTask(log, call)), 200, {
+        'content-type': 'application/json',
+      }),
+    ),
+    httpRoute('GET', '/api/tasks/:task/entries', async (call) => {
+      const snapshot = await ownTask(log, call);
+      const last =
+        call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
+      const after = Math.max(0, Number.parseInt(last, 10) || 0);
+      const slot = streams?.openStream(call.owner, call.request.signal);
+      const signal = slot?.signal ?? call.request.signal;
+      const items = entries(log, snapshot, after, signal, logger, () => slot?.release());
+      return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
+    }),
+    httpRoute('GET', '/api/tasks/:task/trace', async (call) =>
+      trace(log, await ownTask(log, call), call.request.signal),
+    ),
   ];
   return routes.map((route) => answered(route, logger));
 }

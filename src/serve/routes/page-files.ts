@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
+import { httpRoute, statusResponse, type HttpRoute } from '../router.ts';
 
 /** Folders that may hold the built page: the first when installed, the second in a checkout. */
 const FOLDERS = ['../../web/', '../../../dist/web/'].map((path) =>
@@ -39,24 +39,17 @@ export const isPage = (pathname: string): boolean =>
 export function pageRoutes(folders: readonly string[] = FOLDERS): readonly HttpRoute[] {
   const page = folders.map(listPage).find((each) => each !== undefined);
   return [
-    {
-      method: 'GET',
-      path: '/',
-      handle: () =>
-        page
-          ? sendFile(page.index, 'no-cache')
-          : statusResponse(503, 'The page is not built: run "npm run build".'),
-    },
-    {
-      method: 'GET',
-      path: '/assets/:name',
-      handle: ({ params }: RouteCall) => {
-        const path = page?.assets.get(params['name'] ?? '');
-        return path === undefined
-          ? statusResponse(404, 'file not found')
-          : sendFile(path, 'public, max-age=31536000, immutable');
-      },
-    },
+    httpRoute('GET', '/', () =>
+      page
+        ? sendFile(page.index, 'no-cache')
+        : statusResponse(503, 'The page is not built: run "npm run build".'),
+    ),
+    httpRoute('GET', '/assets/:name', ({ params }) => {
+      const path = page?.assets.get(params['name'] ?? '');
+      return path === undefined
+        ? statusResponse(404, 'file not found')
+        : sendFile(path, 'public, max-age=31536000, immutable');
+    }),
   ];
 }
 

@@ -1,5 +1,6 @@
 import { DuolaneError, type Failure } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
+import { omitUndefined } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import { STORE_METHODS, type Store, storeFromCalls, type StoreMethods } from '../store/store.ts';
 import type { LogHealth } from '../types.ts';
@@ -51,11 +52,13 @@ export class StoreHealth {
         return called;
       }),
       announcesAll: store.announcesAll,
-      ...(store.exclusive === true && { exclusive: true }),
       onCommit: (listener) => store.onCommit(listener),
-      ...(store.onGap && { onGap: store.onGap.bind(store) }),
-      ...(store.onEvict && { onEvict: store.onEvict.bind(store) }),
-      ...(store.replicas && { replicas: store.replicas.bind(store) }),
+      ...omitUndefined<Pick<Store, 'exclusive' | 'onGap' | 'onEvict' | 'replicas'>>({
+        exclusive: store.exclusive,
+        onGap: store.onGap?.bind(store),
+        onEvict: store.onEvict?.bind(store),
+        replicas: store.replicas?.bind(store),
+      }),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     };
   }

@@ -1,6 +1,7 @@
 import { StoreRules } from '../store/store-rules.ts';
 import { openLog } from '../log/task-log.ts';
 import { MemoryStorage } from './memory-storage.ts';
+import { addListener } from '../../stream/cancellable-generator.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { type Commit, callStoreMethod, type Store, storeFromCalls } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
@@ -27,14 +28,8 @@ export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {})
     ...calls,
     announcesAll: true,
     exclusive: true,
-    onCommit(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    onEvict(listener) {
-      evictListeners.add(listener);
-      return () => void evictListeners.delete(listener);
-    },
+    onCommit: (listener) => addListener(listeners, listener),
+    onEvict: (listener) => addListener(evictListeners, listener),
     async [Symbol.asyncDispose]() {},
   };
 }

@@ -3,7 +3,13 @@ import type { Seq } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import type { StorePage, PageRequest, ListPosition, EntryRow } from '../store/store.ts';
-import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
+import {
+  takeRows,
+  type TaskHead,
+  type StorageEngine,
+  type TurnKey,
+  turnKeyText,
+} from '../store/storage-engine.ts';
 import type { Bookmark, TaskFilter } from '../types.ts';
 
 interface Record extends ListPosition {
@@ -53,23 +59,16 @@ export class MemoryStorage implements StorageEngine {
 
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): EntryRow[] {
     const all = this.#tasks.get(task)?.rows ?? [];
-    const rows: EntryRow[] = [];
-    let bytes = 0;
-    for (let at = indexAfter(all, after); at < all.length; at++) {
-      const row = all[at] as EntryRow;
-      rows.push(row);
-      bytes += row.line.length;
-      if (rows.length >= maxRows || bytes >= maxBytes) break;
-    }
-    return rows;
+    const from = indexAfter(all, after);
+    return takeRows(all.slice(from, from + maxRows), maxRows, maxBytes);
   }
 
   turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined {
-    return this.#turns.get(turnKey(key));
+    return this.#turns.get(turnKeyText(key));
   }
 
   rememberTurn(key: TurnKey, task: string, seq: Seq): void {
-    const text = turnKey(key);
+    const text = turnKeyText(key);
     this.#turns.set(text, { task, seq });
     this.#tasks.get(task)?.turns.push(text);
   }
@@ -78,12 +77,8 @@ export class MemoryStorage implements StorageEngine {
     return this.#queue.queued(party);
   }
 
-  claimable(
-    agents: readonly string[],
-    now: number,
-    except?: readonly string[],
-  ): string | undefined {
-    return this.#queue.claimable(agents, now, except);
+  claimable(...request: Parameters<StorageEngine['claimable']>): string | undefined {
+    return this.#queue.claimable(...request);
   }
 
   setAside(task: string): void {
@@ -122,11 +117,7 @@ export class MemoryStorage implements StorageEngine {
     else marks?.set(mark.name, structuredClone(mark));
   }
 
-  bookmarks(
-    task: string | undefined,
-    after: Pick<Bookmark, 'task' | 'name'> | undefined,
-    limit: number,
-  ): Bookmark[] {
+  bookmarks(...[task, after, limit]: Parameters<StorageEngine['bookmarks']>): Bookmark[] {
     const one = task === undefined ? undefined : this.#tasks.get(task);
     const records = task === undefined ? [...this.#tasks.values()] : one ? [one] : [];
     return records
@@ -211,9 +202,6 @@ function indexAfter(rows: readonly EntryRow[], after: Seq): number {
   }
   return low;
 }
-
-const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
-  JSON.stringify([owner, agent, messageId]);
 
 const newestFirst = (a: ListPosition, b: ListPosition): number =>
   b.changedAt - a.changedAt || b.key - a.key;

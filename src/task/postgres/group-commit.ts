@@ -5,13 +5,13 @@ import { numberLine } from '../store/line-codec.ts';
 import { isDamage } from '../store/page-builder.ts';
 import { TaskRules } from '../store/task-rules.ts';
 import { decodeEntryRow, decodeWritten } from './row-decoders.ts';
-import { WriteBatch, type KnownTurn, type PreparedWrite, turnKey } from './write-batch.ts';
+import { WriteBatch, type KnownTurn, type PreparedWrite } from './write-batch.ts';
 import { type PgConnections, sqlState } from './connections.ts';
 import type { HeadCache, PgHead } from './head-cache.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
 import type { AppendRequest, Commit, SubmitRequest } from '../store/store.ts';
-import { turnKeyOf, type TurnKey } from '../store/storage-engine.ts';
+import { turnKeyOf, type TurnKey, turnKeyText } from '../store/storage-engine.ts';
 
 /** What a call is about. */
 export interface CallSubject {
@@ -259,7 +259,7 @@ export class GroupCommit {
     return new Map(
       rows.map((row) => {
         const key = keys[Number(row['n']) - 1] as TurnKey;
-        return [turnKey(key), { task: String(row['task']), row: decodeEntryRow(row) }];
+        return [turnKeyText(key), { task: String(row['task']), row: decodeEntryRow(row) }];
       }),
     );
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
+import { addListener } from '../../stream/cancellable-generator.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { WakeupBus } from './wakeup-bus.ts';
 import { postgresBus } from './listen-notify-bus.ts';
@@ -100,13 +101,11 @@ class PostgresStore implements Store {
   }
 
   onCommit(listener: (commit: Commit) => void): () => void {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+    return addListener(this.#listeners, listener);
   }
 
   onGap(listener: () => void): () => void {
-    this.#gapListeners.add(listener);
-    return () => void this.#gapListeners.delete(listener);
+    return addListener(this.#gapListeners, listener);
   }
 
   submit: StoreCalls['submit'] = async (request) => {

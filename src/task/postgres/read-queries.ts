@@ -1,11 +1,14 @@
 import type { Snapshot } from '../../event/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { compactableIn } from '../store/compaction.ts';
+import { filterCondition } from '../store/filter-condition.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import type { PgConnections } from './connections.ts';
 import type { HeadCache } from './head-cache.ts';
 import type { Sql } from './sql.ts';
 import { decodeSnapshot } from '../store/line-codec.ts';
+import { CHUNK_ROWS, PRUNE_TASKS } from '../store/store-rules.ts';
+import { CHUNK_BYTES } from '../store/task-rules.ts';
 import {
   decodeBookmark,
   decodeEntryRow,
@@ -16,11 +19,10 @@ import {
 import type { PageRequest, StorePage, ReadResult, EntryRow } from '../store/store.ts';
 import type { Bookmark, TaskFilter } from '../types.ts';
 
-const CHUNK_ROWS = 256;
-const CHUNK_BYTES = 1 << 20;
 const MAX_READS = 200;
 const MAX_STATEMENTS = 3;
-const PRUNE_TASKS = 20;
+
+const dollar = (number: number): string => `$${number}`;
 
 interface QueuedRead {
   readonly task: string;
@@ -72,7 +74,7 @@ export class ReadQueries {
     outline = false,
     ...filter
   }: PageRequest): Promise<StorePage> {
-    const { where, values } = condition(filter);
+    const { where, values } = filterCondition(filter, dollar);
     const place = after
       ? `and (changed_at, key) < ($${values.push(after.changedAt)}, $${values.push(after.key)})`
       : '';
@@ -126,7 +128,7 @@ export class ReadQueries {
   }
 
   async count(filter: TaskFilter): Promise<number> {
-    const { where, values } = condition(filter);
+    const { where, values } = filterCondition(filter, dollar);
     const text = `select count(*) as n from ${this.#schema}.tasks where ${where}`;
     const [row] = await this.#connections.read({ text }, values);
     return Number(row?.['n']);
@@ -211,14 +213,4 @@ export class ReadQueries {
       for (const { reject } of reads) reject(error);
     }
   }
-}
-
-function condition(filter: TaskFilter): { readonly where: string; readonly values: unknown[] } {
-  const { agent, owner, tenant, context, state, changedAfter } = filter;
-  const values: unknown[] = [];
-  const given = Object.entries({ agent, owner, tenant, context, state })
-    .filter(([, value]) => value !== undefined)
-    .map(([column, value]) => `${column} = $${values.push(value)}`);
-  if (changedAfter !== undefined) given.push(`changed_at > $${values.push(changedAfter)}`);
-  return { where: given.length === 0 ? 'true' : given.join(' and '), values };
 }

@@ -1,4 +1,4 @@
-import { asNumber, asString, asStrings, type JsonObject } from '../../json.ts';
+import { asNumber, asString, asStrings, type JsonObject, omitUndefined } from '../../json.ts';
 import type { EntryRow, ListPosition } from '../store/store.ts';
 import type { Bookmark, ReplicaInfo, ReplicaTask } from '../types.ts';
 import type { SqlRow } from './connections.ts';

@@ -8,7 +8,12 @@ import { outlineOf } from '../store/task-outline.ts';
 import { needsRunner, partyOf } from '../store/run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { EntryRow } from '../store/store.ts';
-import type { TaskHead, TaskStorage, TurnKey } from '../store/storage-engine.ts';
+import {
+  type TaskHead,
+  type TaskStorage,
+  type TurnKey,
+  turnKeyText,
+} from '../store/storage-engine.ts';
 
 /** A turn that the database has already, with its entry. */
 export interface KnownTurn {
@@ -24,9 +29,6 @@ interface TaskWrite {
 }
 
 const SNAPSHOT_AFTER_BYTES = 64 * 1024;
-
-export const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
-  JSON.stringify([owner, agent, messageId]);
 
 /**
  * The writes of a group of calls, as a storage for the rules: the heads at the start, and after.
@@ -80,9 +82,9 @@ export class WriteBatch implements TaskStorage {
   }
 
   turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined {
-    const remembered = this.#remembered.get(turnKey(key));
+    const remembered = this.#remembered.get(turnKeyText(key));
     if (remembered) this.consulted.add(remembered.task);
-    const known = this.#known.get(turnKey(key));
+    const known = this.#known.get(turnKeyText(key));
     return remembered ?? (known && { task: known.task, seq: known.row.seq });
   }
 
@@ -97,7 +99,7 @@ export class WriteBatch implements TaskStorage {
   }
 
   rememberTurn(key: TurnKey, task: string, seq: Seq): void {
-    this.#remembered.set(turnKey(key), { task, seq });
+    this.#remembered.set(turnKeyText(key), { task, seq });
     this.#writes.get(task)?.turns.push({ key, seq });
   }
 

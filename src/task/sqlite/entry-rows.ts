@@ -1,5 +1,6 @@
 import type { Seq } from '../../event/types.ts';
 import type { Database, SqliteRow, SqliteStatement } from './driver.ts';
+import { takeRows } from '../store/storage-engine.ts';
 import type { EntryRow } from '../store/store.ts';
 
 /** The limit of a row, since a read of a few of its lines reads all of it. */
@@ -46,14 +47,7 @@ export class EntryRows {
   }
 
   rows(key: number, after: Seq, maxRows: number, maxBytes: number): EntryRow[] {
-    const rows: EntryRow[] = [];
-    let bytes = 0;
-    for (const row of this.after(key, after)) {
-      rows.push(row);
-      bytes += row.line.length;
-      if (rows.length >= maxRows || bytes >= maxBytes) break;
-    }
-    return rows;
+    return takeRows(this.after(key, after), maxRows, maxBytes);
   }
 
   *after(key: number, after: Seq): Generator<EntryRow> {

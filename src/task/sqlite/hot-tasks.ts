@@ -10,6 +10,8 @@ export interface HotTask extends TaskHead {
   readonly changedSeq: Seq;
   /** The last entry that its stored snapshot includes; 0 without a snapshot. */
   readonly savedSeq: Seq;
+  /** The length of its log. Infinity if it was loaded from the file: it may have an outline. */
+  readonly logChars: number;
 }
 
 /** Limits the cache by text too. A task beyond the limit is folded from the file again. */

@@ -3,15 +3,14 @@ import { dueAt } from '../../event/fold/steps.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
+import { filterCondition } from '../store/filter-condition.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import { PageBuilder } from '../store/page-builder.ts';
-import { snapshotChars } from '../text-budget.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { needsRunner, RunQueue } from '../store/run-queue.ts';
 import { BookmarkRows } from './bookmark-rows.ts';
-import { condition } from './filter-condition.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 import { EntryRows } from './entry-rows.ts';
 import { type HotTask, hotOptions } from './hot-tasks.ts';
@@ -29,7 +28,7 @@ const HOT_TASKS = 2000;
 const ENDED_TASKS = 64;
 /** A snapshot is written only if it saves folding more than so many entries at the next load. */
 const UNSAVED_ENTRIES = 16;
-/** A new task up to this length has no outline: its one entry is read as quickly. */
+/** A log up to this length has no outline: its entries are read as quickly. */
 const SHORT_CHARS = 8192;
 /** How much a thorough probe writes. */
 const PROBE_BYTES = 256 * 1024;
@@ -85,6 +84,7 @@ export class SqliteStorage implements StorageEngine {
       key,
       changedSeq: Number(row['changed_seq']),
       savedSeq,
+      logChars: Infinity,
     };
     this.#keep(head);
     return head;
@@ -103,8 +103,11 @@ export class SqliteStorage implements StorageEngine {
     const { savedSeq = 0 } = before ?? {};
     const saves = isListed && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
     if (saves) this.#saveSnapshot(key, snapshot);
-    // A new task is short, or is about to run, which writes its outline again.
-    if (isListed && (before || snapshotChars(snapshot) > SHORT_CHARS))
+    const hadChars = before?.logChars ?? 0;
+    const logChars = rows.reduce((sum, { line }) => sum + line.length, hadChars);
+    // A list never reads a long log: it gets its outline when it becomes long, and a new one with
+    // each change. A short task never has one, which saves a quarter of the cost of its commits.
+    if (logChars > SHORT_CHARS && (isListed || hadChars <= SHORT_CHARS))
       this.#outlines.put(key, snapshot);
     this.#keep({
       task,
@@ -115,6 +118,7 @@ export class SqliteStorage implements StorageEngine {
       key,
       changedSeq,
       savedSeq: saves ? snapshot.seq : savedSeq,
+      logChars,
     });
   }
 
@@ -135,12 +139,8 @@ export class SqliteStorage implements StorageEngine {
     return this.#loadedQueue().queued(party);
   }
 
-  claimable(
-    agents: readonly string[],
-    now: number,
-    except?: readonly string[],
-  ): string | undefined {
-    return this.#loadedQueue().claimable(agents, now, except);
+  claimable(...request: Parameters<StorageEngine['claimable']>): string | undefined {
+    return this.#loadedQueue().claimable(...request);
   }
 
   setAside(task: string): void {
@@ -152,7 +152,7 @@ export class SqliteStorage implements StorageEngine {
   }
 
   page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): StorePage {
-    const { where, values } = condition(filter);
+    const { where, values } = filterCondition(filter, () => '?');
     const place = after ? 'and (changed_at, key) < (?, ?)' : '';
     const found = this.#sql(
       `select id, changed_at, key from tasks where ${where} ${place}
@@ -169,7 +169,7 @@ export class SqliteStorage implements StorageEngine {
   }
 
   count(filter: TaskFilter): number {
-    const { where, values } = condition(filter);
+    const { where, values } = filterCondition(filter, () => '?');
     const row = this.#sql(`select count(*) as n from tasks where ${where}`).get(...values);
     return Number(row?.['n']);
   }
@@ -178,12 +178,8 @@ export class SqliteStorage implements StorageEngine {
     this.#bookmarks.put(mark);
   }
 
-  bookmarks(
-    task: string | undefined,
-    after: Pick<Bookmark, 'task' | 'name'> | undefined,
-    limit: number,
-  ): Bookmark[] {
-    return this.#bookmarks.page(task, after, limit);
+  bookmarks(...request: Parameters<StorageEngine['bookmarks']>): Bookmark[] {
+    return this.#bookmarks.page(...request);
   }
 
   ended(before: number, limit: number): string[] {

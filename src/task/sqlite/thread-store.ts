@@ -1,5 +1,6 @@
-import type { MessagePort, Worker } from 'node:worker_threads';
+import { type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DuolaneError, errorMessage, type Failure } from '../../errors.ts';
+import { addListener } from '../../stream/cancellable-generator.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
@@ -87,8 +88,8 @@ class ThreadStore {
       ...storeFromCalls((method, args) => this.#call(method, args)),
       announcesAll: true,
       exclusive: true,
-      onCommit: (listener) => listen(this.#listeners, listener),
-      onGap: (listener) => listen(this.#gapListeners, listener),
+      onCommit: (listener) => addListener(this.#listeners, listener),
+      onGap: (listener) => addListener(this.#gapListeners, listener),
       [Symbol.asyncDispose]: disposeOnce(() => this.#close()),
     };
   }
@@ -98,10 +99,11 @@ class ThreadStore {
     this.#worker = worker;
     this.#port = port;
     let reason: unknown;
-    port.on('message', (message: ThreadMessage) => {
+    const onMessage = (message: ThreadMessage): void => {
       if (typeof message === 'object' && 'failure' in message) reason = revive(message.failure);
       else this.#receive(message);
-    });
+    };
+    port.on('message', onMessage);
     worker.on('error', (error) => (reason ??= error));
     // A reply could not be deserialized, so its caller would wait forever. Treat it as a crash.
     port.on('messageerror', (error) => {
@@ -110,6 +112,9 @@ class ThreadStore {
     });
     this.#gone = new Promise((resolve) =>
       worker.once('exit', () => {
+        // The exit may be seen before the last messages: the reason, or replies to what is stored.
+        for (let last; (last = receiveMessageOnPort(port));)
+          onMessage(last.message as ThreadMessage);
         this.#exited(reason);
         resolve();
       }),
@@ -260,11 +265,6 @@ function sizeOf({ method, args }: ThreadCall): number {
   let chars = 0;
   for (const line of (args[0] as AppendRequest).events) chars += line.length;
   return chars;
-}
-
-function listen<T>(listeners: Set<T>, listener: T): () => void {
-  listeners.add(listener);
-  return () => void listeners.delete(listener);
 }
 
 const revive = ({ code, message, ...options }: Failure): DuolaneError =>

@@ -27,6 +27,22 @@ export const turnKeyOf = ({ owner = '', tenant, agent, messageId }: Turn): TurnK
   messageId,
 });
 
+/** The key as one string, for maps. */
+export const turnKeyText = ({ owner, agent, messageId }: TurnKey): string =>
+  JSON.stringify([owner, agent, messageId]);
+
+/** Takes rows until there are `maxRows`, or their lines have `maxBytes`; at least one. */
+export function takeRows(from: Iterable<EntryRow>, maxRows: number, maxBytes: number): EntryRow[] {
+  const rows: EntryRow[] = [];
+  let bytes = 0;
+  for (const row of from) {
+    rows.push(row);
+    bytes += row.line.length;
+    if (rows.length >= maxRows || bytes >= maxBytes) break;
+  }
+  return rows;
+}
+
 /**
  * Returns a different key for each pair. A line break separates the two. If a name has a line
  * break, the pair is written as JSON after two line breaks, which the other form never has. Keys of

@@ -7,8 +7,8 @@ import { isDamage } from './page-builder.ts';
 import type { TaskHead, StorageEngine } from './storage-engine.ts';
 import { CHUNK_BYTES, claimRow, type RuleClocks, TaskRules } from './task-rules.ts';
 
-const CHUNK_ROWS = 256;
-const PRUNE_TASKS = 20;
+export const CHUNK_ROWS = 256;
+export const PRUNE_TASKS = 20;
 
 /**
  * The rules of a store, once for every storage engine that can run them inside a transaction: the

@@ -1,4 +1,5 @@
 import { countTurns } from '../../event/fold/turns.ts';
+import { omitUndefined } from '../../json.ts';
 import type { Part, Snapshot, Turn } from '../../event/types.ts';
 
 /** How much of the first message is kept: enough for a title. */
@@ -41,16 +42,9 @@ export function outlineOf(snapshot: Snapshot): Snapshot {
 
 function bareTurn(turn: Turn, parts: readonly Part[] = []): Turn {
   const { agent, task, context, owner, tenant, messageId, answers } = turn;
-  return {
-    agent,
-    task,
-    context,
-    messageId,
-    parts,
-    ...(owner !== undefined && { owner }),
-    ...(tenant !== undefined && { tenant }),
-    ...(answers && { answers: answers.map(({ id, action }) => ({ id, action })) }),
-  };
+  const actions = answers?.map(({ id, action }) => ({ id, action }));
+  const kept = { agent, task, context, messageId, parts, owner, tenant, answers: actions };
+  return omitUndefined<Turn>(kept);
 }
 
 function title([first]: readonly Part[]): readonly Part[] {

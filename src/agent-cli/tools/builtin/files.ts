@@ -1,6 +1,5 @@
-import type { JsonObject } from '../../../json.ts';
 import { realPath } from '../../permissions/path-rules.ts';
-import { asString } from '../../../json.ts';
+import { asString, type JsonObject } from '../../../json.ts';
 import { type AgentTool, failedOutcome, success, type ToolRun } from '../types.ts';
 import { openToEdit, openToRead, openToWrite, readTextFile, writeText } from './open-file.ts';
 import { locate, pathFacts, type Workspace } from './workspace.ts';

@@ -14,18 +14,15 @@ const isLinux = process.platform === 'linux';
  * refused without waiting for their peer. Files of /proc and /sys are refused, too: they show the
  * state of running processes, including keys in their environment.
  */
-export async function openToRead(path: string): Promise<FileHandle> {
-  refuseSystem(path);
-  await refuseOther(path);
-  const handle = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  return checked(handle, path);
-}
+export const openToRead = (path: string): Promise<FileHandle> => openRegular(path, O_RDONLY);
 
 /** Opens an existing regular file for reading and writing; its text is unchanged. */
-export async function openToEdit(path: string): Promise<FileHandle> {
+export const openToEdit = (path: string): Promise<FileHandle> => openRegular(path, O_RDWR);
+
+async function openRegular(path: string, access: number): Promise<FileHandle> {
   refuseSystem(path);
   await refuseOther(path);
-  const handle = await open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  const handle = await open(path, access | O_NOFOLLOW | O_NONBLOCK);
   return checked(handle, path);
 }
 

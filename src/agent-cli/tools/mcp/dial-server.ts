@@ -1,7 +1,6 @@
 import { DuolaneError } from '../../../errors.ts';
-import type { JsonObject } from '../../../json.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../../mcp/types.ts';
-import { asObject, asString, asStrings } from '../../../json.ts';
+import { asObject, asString, asStrings, type JsonObject } from '../../../json.ts';
 
 /** What every connection needs: where servers are started, and a handler for their requests. */
 export interface DialHelp {

@@ -1,8 +1,7 @@
 import { DuolaneError } from '../../../errors.ts';
-import type { JsonObject } from '../../../json.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../../mcp/types.ts';
-import { asObject, asString } from '../../../json.ts';
+import { asObject, asString, type JsonObject, omitUndefined } from '../../../json.ts';
 import { toOutcome } from './tool-outcome.ts';
 import { type AgentTool, failedOutcome, type ToolOutcome, type ToolRun } from '../types.ts';
 
@@ -68,7 +67,7 @@ export class Server {
     const source = this.#dial(signal);
     this.#source = source;
     const { manifest } = this.dialer;
-    const listed = source.then((opened) => this.#list(opened, signal, manifest));
+    const listed = source.then((opened) => this.#list(opened, signal));
     const connected = listed.then(
       () => {
         if (!signal.aborted) this.#status = 'connected'; // otherwise it was disabled meanwhile
@@ -103,22 +102,22 @@ export class Server {
 
   describe(): JsonObject {
     const { transport, source, config } = this.dialer;
-    return {
+    const isConnected = this.#status === 'connected';
+    const tools = this.#tools.map(({ name, annotations }) => ({
+      name,
+      annotations: toAnnotations(annotations),
+    }));
+    return omitUndefined<JsonObject>({
       name: this.name,
       status: this.#status,
-      ...(this.#status === 'connected' && { serverInfo: this.#info }),
+      serverInfo: isConnected ? this.#info : undefined,
       transport,
       scope: 'dynamic',
       source,
-      ...(transport !== 'sdk' && { config }),
-      ...(this.#error !== undefined && { error: this.#error }),
-      ...(this.#status === 'connected' && {
-        tools: this.#tools.map(({ name, annotations }) => ({
-          name,
-          annotations: toAnnotations(annotations),
-        })),
-      }),
-    };
+      config: transport === 'sdk' ? undefined : config,
+      error: this.#error,
+      tools: isConnected ? tools : undefined,
+    });
   }
 
   async #dial(signal: AbortSignal): Promise<ToolSource & AsyncDisposable> {
@@ -136,13 +135,9 @@ export class Server {
     }
   }
 
-  async #list(
-    source: ToolSource & AsyncDisposable,
-    signal: AbortSignal,
-    manifest: ServerDialer['manifest'],
-  ): Promise<void> {
+  async #list(source: ToolSource, signal: AbortSignal): Promise<void> {
     this.#info = { name: source.info.name, version: source.info.version };
-    if (!manifest) await this.#listOnce(source, signal);
+    if (!this.dialer.manifest) await this.#listOnce(source, signal);
     this.#watch(source, signal).catch(reportUnexpected);
   }
 
@@ -241,11 +236,11 @@ export class Server {
         throw new DuolaneError('malformed', 'the call ended without a result: expected one');
       const answers = [];
       for (const { id: request, message, schema } of last.requests) {
-        const fields = {
+        const fields = omitUndefined({
           message: message ?? '',
           mode: 'form',
-          ...(schema && { requestedSchema: schema }),
-        };
+          requestedSchema: schema,
+        });
         const answer = await this.#events.elicit(this.name, fields, signal);
         answers.push({ id: request, ...answer });
       }
@@ -256,12 +251,12 @@ export class Server {
 
 /** The annotations of a tool without the suffix `Hint`, as hosts expect them in `mcp_status`. */
 function toAnnotations(annotations: JsonObject | undefined): JsonObject {
-  const hints = asObject(annotations);
-  return {
-    ...(hints['readOnlyHint'] === true && { readOnly: true }),
-    ...(hints['destructiveHint'] === true && { destructive: true }),
-    ...(hints['openWorldHint'] === true && { openWorld: true }),
-  };
+  const { readOnlyHint, destructiveHint, openWorldHint } = asObject(annotations);
+  return omitUndefined({
+    readOnly: readOnlyHint === true || undefined,
+    destructive: destructiveHint === true || undefined,
+    openWorld: openWorldHint === true || undefined,
+  });
 }
 
 /** Passes the host's trace context on to the servers. */

@@ -148,13 +148,11 @@ export class McpServers implements AsyncDisposable {
     }));
   }
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
-    await this.#inTurn(() =>
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() =>
+    this.#inTurn(() =>
       Promise.all([...this.#servers.values()].map((server) => server.disconnect())),
-    );
-  }
+    ),
+  );
 
   #get(name: string): Server {
     const server = this.#servers.get(name);

@@ -1,7 +1,6 @@
-import type { JsonObject } from '../../../json.ts';
 import type { ToolResult } from '../../../mcp/types.ts';
-import type { Block } from '../../models/types.ts';
-import { asObject, asString } from '../../../json.ts';
+import { type Block, contentText } from '../../models/types.ts';
+import { asObject, asString, type JsonObject } from '../../../json.ts';
 import type { ToolOutcome } from '../types.ts';
 
 /**
@@ -10,9 +9,7 @@ import type { ToolOutcome } from '../types.ts';
 export function toOutcome(server: string, result: ToolResult): ToolOutcome {
   const blocks = result.content.map((part) => toBlock(server, part));
   if (result.isError) {
-    const text =
-      blocks.map((block) => asString(block['text'])).join('\n') ||
-      'The tool failed without an error message.';
+    const text = contentText(blocks) || 'The tool failed without an error message.';
     return { content: text, isError: true, raw: `Error: ${text}` };
   }
   const structured = result.structuredContent;

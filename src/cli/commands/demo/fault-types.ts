@@ -20,8 +20,8 @@ export interface Fault {
   readonly naive: string;
   /** What Duolane does instead. */
   readonly ours: string;
-  runNaive(signal: AbortSignal): Promise<Side>;
-  runOurs(signal: AbortSignal): Promise<Side>;
+  runNaive(report: FaultReport, signal: AbortSignal): Promise<Side>;
+  runOurs(report: FaultReport, signal: AbortSignal): Promise<Side>;
 }
 
 /** Collects lines with the milliseconds since the start. */

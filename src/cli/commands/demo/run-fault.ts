@@ -1,8 +1,8 @@
 import { RULES } from '../../../trace/index.ts';
 import { EXIT } from '../../command.ts';
 import { stripControlCharacters } from '../../terminal/entry-printer.ts';
-import type { TextOutput } from '../../terminal/terminal.ts';
-import type { Fault, Side } from './fault-types.ts';
+import type { Style, TextOutput } from '../../terminal/terminal.ts';
+import { type Fault, FaultReport, type Side } from './fault-types.ts';
 
 /** The faults by their name on the command line, loaded on demand. */
 const LOADERS: Readonly<Record<string, () => Promise<Fault>>> = {
@@ -32,9 +32,9 @@ export async function runFault(
 ): Promise<number> {
   const fault = await (LOADERS[name] as () => Promise<Fault>)();
   if (!json) out.line(`${out.style('bold', fault.title)}\n`);
-  const naive = await fault.runNaive(signal);
+  const naive = await fault.runNaive(new FaultReport(), signal);
   signal.throwIfAborted();
-  const ours = await fault.runOurs(signal);
+  const ours = await fault.runOurs(new FaultReport(), signal);
   signal.throwIfAborted();
   if (json)
     out.line(JSON.stringify({ fault: name, title: fault.title, rule: fault.rule, naive, ours }));
@@ -76,7 +76,7 @@ function column(
   width: number,
 ): Cell[] {
   const colour = kept ? 'green' : 'red';
-  const cells = (text: string, style?: Parameters<TextOutput['style']>[0]): Cell[] =>
+  const cells = (text: string, style?: Style): Cell[] =>
     wrapText(stripControlCharacters(text), width).map((line) => ({
       text: style === undefined ? line : out.style(style, line),
       length: line.length,

@@ -9,6 +9,8 @@ const ROOT = fileURLToPath(new URL('../../../../', import.meta.url)).replace(/[\
 
 export const newAgent: Command = {
   usage: '<folder> [options]',
+  required: ['<folder>'],
+  expected: 'a new folder, e.g. duolane new my-agent',
   most: 1,
   options: { json: { text: 'print the folder and its files as JSON' } },
   details: [
@@ -17,12 +19,7 @@ export const newAgent: Command = {
   ],
   examples: ['duolane new my-agent && cd my-agent && npm test'],
   async run({ args, flags, terminal }) {
-    const [given] = args;
-    if (given === undefined)
-      throw new DuolaneError(
-        'invalid',
-        'missing argument <folder>: expected a new folder, e.g. duolane new my-agent',
-      );
+    const [given = ''] = args;
     const folder = resolve(given);
     const name = basename(folder).toLowerCase();
     if (!/^[a-z0-9][\w.-]*$/.test(name)) {

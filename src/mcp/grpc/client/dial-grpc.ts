@@ -1,8 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
-import { GrpcClient, type GrpcClientOptions, methodOf } from '../../../grpc/index.ts';
-import type { JsonObject } from '../../../json.ts';
+import { DuolaneError, malformed } from '../../../errors.ts';
+import {
+  type GrpcCallOptions,
+  GrpcClient,
+  type GrpcClientOptions,
+  methodOf,
+} from '../../../grpc/index.ts';
+import { type JsonObject, omitUndefined } from '../../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import type {
   AskOptions,
@@ -14,7 +19,7 @@ import type {
   ToolEvent,
   ToolSource,
 } from '../../types.ts';
-import { RequestAnswers } from '../input-required.ts';
+import { requestInRounds } from '../input-required.ts';
 import { joined, type ResourcePart, toPart } from '../codec/resource-chunks.ts';
 import { mapErrors, fromGrpcError } from '../codec/grpc-errors.ts';
 import { fromCallEvent, toCallRequest } from '../codec/call-codec.ts';
@@ -27,7 +32,7 @@ import {
   Mcp,
   ReadResourceRequestSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parseObject, toText } from '../codec/json-text.ts';
+import { parseObject, toText } from '../codec/json-text.ts';
 import { ListItems } from './list-items.ts';
 import { LISTS } from '../codec/list-methods.ts';
 import { callerMetadata, routingMetadata } from '../routing-metadata.ts';
@@ -119,17 +124,18 @@ function sourceOf(
   return {
     listTools: () => none<Tool>(),
     ...(Object.fromEntries(lists) as Partial<ToolSource>),
-    info: { name, version, ...member('instructions', instructions) },
+    info: omitUndefined<ToolSource['info']>({ name, version, instructions }),
     callTool: (call, options) => mapErrors(() => callTool(dialled, call, options), fromGrpcError),
     ...(has.has(Mcp.method.readResource.name) && {
       streamResource,
       readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
     }),
     ...(has.has(Mcp.method.getPrompt.name) && {
-      getPrompt: (prompt, args, options) => orRpcError(getPrompt(dialled, prompt, args, options)),
+      getPrompt: (prompt, args, options) =>
+        getPrompt(dialled, prompt, args, options).catch(rethrow),
     }),
     ...(has.has(Mcp.method.complete.name) && {
-      complete: (request, options) => orRpcError(complete(client, request, options)),
+      complete: (request, options) => complete(client, request, options).catch(rethrow),
     }),
     ...(has.has(Mcp.method.listen.name) && {
       listen: (options) => mapErrors(() => listen(client, options), fromGrpcError),
@@ -140,12 +146,8 @@ function sourceOf(
 
 async function* none<T>(): AsyncGenerator<T, void, undefined> {}
 
-async function orRpcError<T>(answer: Promise<T>): Promise<T> {
-  try {
-    return await answer;
-  } catch (error) {
-    throw fromGrpcError(error);
-  }
+function rethrow(error: unknown): never {
+  throw fromGrpcError(error);
 }
 
 /** A connection, and the id by which the server distinguishes its callers from those of others. */
@@ -154,71 +156,78 @@ interface Dialled {
   readonly id: string;
 }
 
+/** The options of a call whose metadata says what it is for, and which caller makes it. */
+function optionsOf(
+  { id }: Dialled,
+  method: Parameters<typeof routingMetadata>[0],
+  name: string,
+  { signal, deadline, caller }: CallOptions,
+): GrpcCallOptions {
+  const metadata = { ...routingMetadata(method, name), ...callerMetadata(id, caller) };
+  return omitUndefined<GrpcCallOptions>({ signal, deadline, metadata });
+}
+
 async function* callTool(
-  { client, id }: Dialled,
+  dialled: Dialled,
   call: ToolCall,
-  { signal, deadline, caller }: CallOptions = {},
+  given: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const one = toCallRequest(call);
-  const metadata = { ...routingMetadata('tools/call', call.name), ...callerMetadata(id, caller) };
-  const options = { deadline, metadata, ...(signal && { signal }) };
-  for await (const message of client.stream(methodOf(Mcp.method.callTool), { one }, options)) {
+  const options = optionsOf(dialled, 'tools/call', call.name, given);
+  const events = dialled.client.stream(methodOf(Mcp.method.callTool), { one }, options);
+  for await (const message of events) {
     const event = fromCallEvent(message);
     if (event) yield event;
     if (event?.type === 'result' || event?.type === 'input') return;
   }
-  throw new DuolaneError(
-    'malformed',
+  throw malformed(
     `the server sent no result for the call of tool "${call.name}": expected a last event`,
   );
 }
 
 async function* resourceParts(
-  { client, id }: Dialled,
+  dialled: Dialled,
   uri: string,
-  { ask, offset, signal, caller }: GrpcReadOptions = {},
+  given: GrpcReadOptions = {},
 ): AsyncGenerator<ResourcePart, void, undefined> {
-  const answering = new RequestAnswers(`reading resource "${uri}"`, ask);
-  const metadata = { ...routingMetadata('resources/read', uri), ...callerMetadata(id, caller) };
-  const options = { metadata, ...(signal && { signal }) };
-  rounds: for (;;) {
-    const one = create(ReadResourceRequestSchema, {
-      uri,
-      answers: answering.answers,
-      ...(offset !== undefined && { offset: BigInt(offset) }),
-    });
-    const chunks = client.stream(methodOf(Mcp.method.readResource), { one }, options);
-    for await (const chunk of chunks) {
-      if (chunk.inputRequired) {
-        await answering.answer(chunk.inputRequired, options);
-        continue rounds;
-      }
-      yield toPart(chunk);
-    }
-    return;
+  const { ask, offset } = given;
+  const options = optionsOf(dialled, 'resources/read', uri, given);
+  const at = offset === undefined ? undefined : BigInt(offset);
+  const what = `reading resource "${uri}"`;
+  const { first, rest } = await requestInRounds(what, ask, options, async (answers) => {
+    const one = create(ReadResourceRequestSchema, omitUndefined({ uri, answers, offset: at }));
+    const chunks = dialled.client.stream(methodOf(Mcp.method.readResource), { one }, options);
+    const chunk = await chunks.next();
+    const questions = chunk.value?.inputRequired;
+    if (!questions) return { result: { first: chunk, rest: chunks } };
+    await chunks.return();
+    return { questions };
+  });
+  try {
+    for (let next = first; !next.done; next = await rest.next()) yield toPart(next.value);
+  } finally {
+    await rest.return();
   }
 }
 
-async function getPrompt(
-  { client, id }: Dialled,
+function getPrompt(
+  dialled: Dialled,
   name: string,
   args: JsonObject,
-  { ask, signal, caller }: AskOptions = {},
+  given: AskOptions = {},
 ): Promise<JsonObject> {
-  const answering = new RequestAnswers(`prompt "${name}"`, ask);
-  const metadata = { ...routingMetadata('prompts/get', name), ...callerMetadata(id, caller) };
-  const options = { metadata, ...(signal && { signal }) };
+  const options = optionsOf(dialled, 'prompts/get', name, given);
   const argumentsJson = toText(args, 'the arguments');
-  for (;;) {
-    const request = { name, argumentsJson, answers: answering.answers };
-    const { resultJson, inputRequired } = await client.unary(
+  return requestInRounds(`prompt "${name}"`, given.ask, options, async (answers) => {
+    const { resultJson, inputRequired } = await dialled.client.unary(
       methodOf(Mcp.method.getPrompt),
-      create(GetPromptRequestSchema, request),
+      create(GetPromptRequestSchema, { name, argumentsJson, answers }),
       options,
     );
-    if (!inputRequired) return parseObject(resultJson ?? '', 'GetPromptResponse.result_json');
-    await answering.answer(inputRequired, options);
-  }
+    return inputRequired
+      ? { questions: inputRequired }
+      : { result: parseObject(resultJson ?? '', 'GetPromptResponse.result_json') };
+  });
 }
 
 async function complete(
@@ -245,7 +254,7 @@ async function* listen(
   const changes = client.stream(methodOf(Mcp.method.listen), { one }, signal ? { signal } : {});
   for await (const { kind, uri } of changes) {
     const type = KINDS.find((known) => known === kind);
-    if (type) yield { type, ...member('uri', uri) };
+    if (type) yield omitUndefined<SourceChange>({ type, uri });
   }
   throw new DuolaneError('network', 'the server ended the stream of changes; listen again');
 }

@@ -1,16 +1,15 @@
 import { create } from '@bufbuild/protobuf';
 import { DuolaneError } from '../../../errors.ts';
 import type { GrpcClient } from '../../../grpc/index.ts';
-import type { JsonObject } from '../../../json.ts';
+import { type JsonObject, omitUndefined } from '../../../json.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { Puller } from '../../../stream/puller.ts';
 import { QueueReader } from '../../../stream/queue-reader.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
-import { mapErrors, fromGrpcError } from '../codec/grpc-errors.ts';
+import { fromGrpcError } from '../codec/grpc-errors.ts';
 import { ListRequestSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { type ItemBatch, decodeBatch } from '../codec/batch-codec.ts';
-import { member } from '../codec/json-text.ts';
 import type { ListMethod } from '../codec/list-methods.ts';
 
 const NONE: ItemBatch = { items: [], checkpoint: undefined };
@@ -96,21 +95,14 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     }
   }
 
-  #batches(signal: AbortSignal): AsyncIterable<ItemBatch> {
+  async *#batches(signal: AbortSignal): AsyncGenerator<ItemBatch, void, undefined> {
     const { layout, method } = this.#list;
-    const response = {
-      encode: (): never => {
-        throw new DuolaneError(
-          'unsupported',
-          'cannot encode a batch: only the server sends batches',
-        );
-      },
-      decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
-    };
-    const request = create(ListRequestSchema, member('startAfter', this.#base));
-    return mapErrors(
-      () => this.#client.stream({ ...method, response }, { one: request }, { signal }),
-      fromGrpcError,
-    );
+    const one = create(ListRequestSchema, omitUndefined({ startAfter: this.#base }));
+    try {
+      for await (const bytes of this.#client.stream(method, { one }, { signal }))
+        yield decodeBatch(layout, bytes);
+    } catch (error) {
+      throw fromGrpcError(error);
+    }
   }
 }

@@ -1,6 +1,6 @@
-import { DuolaneError } from '../../../errors.ts';
+import { type DuolaneError, malformed } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { isWellFormed } from './json-text.ts';
+import { isWellFormed, parse } from './json-text.ts';
 import { EXTRA_TAG, type Layout, tagOf } from './field-layout.ts';
 
 const ITEM_TAG = tagOf(1);
@@ -103,6 +103,8 @@ export function decodeBatch(layout: Layout, bytes: Uint8Array): ItemBatch {
   return { items, checkpoint };
 }
 
+const OWN_MEMBER: PropertyDescriptor = { enumerable: true, configurable: true, writable: true };
+
 function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObject {
   const end = reader.within(length);
   const item: Record<string, unknown> = {};
@@ -111,21 +113,16 @@ function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObje
     const field = byTag[tag];
     if (field) {
       const text = reader.text();
-      item[field.key] = field.kind === 'json' ? parse(text) : text;
+      item[field.key] = field.kind === 'json' ? parse(text, 'a batch') : text;
     } else if (tag === EXTRA_TAG) {
-      const extra = parse(reader.text());
-      if (!isObject(extra)) throw malformed('extra_json is not an object');
+      const extra = parse(reader.text(), 'a batch');
+      if (!isObject(extra)) throw undecodable('extra_json is not an object');
       // Define instead of assign: a member may be called `__proto__`.
       for (const [key, value] of Object.entries(extra))
-        Object.defineProperty(item, key, {
-          value,
-          enumerable: true,
-          configurable: true,
-          writable: true,
-        });
+        Object.defineProperty(item, key, { ...OWN_MEMBER, value });
     } else reader.skip(tag & 7);
   }
-  if (reader.at !== end) throw malformed('an item exceeds its length');
+  if (reader.at !== end) throw undecodable('an item exceeds its length');
   return item;
 }
 
@@ -142,18 +139,19 @@ class Reader {
     return this.at >= this.#bytes.length;
   }
 
-  varint(): number {
+  /** Reads a varint of up to five bytes. A skipped one may have ten; its value is not exact. */
+  varint(maxUnit = 2 ** 28): number {
     let value = 0;
     // Multiply instead of shift: a shift would truncate a length of five bytes, and a power is a
     // call.
-    for (let unit = 1; unit <= 2 ** 28; unit *= 0x80) {
+    for (let unit = 1; unit <= maxUnit; unit *= 0x80) {
       const byte = this.#bytes[this.at];
       if (byte === undefined) break;
       this.at += 1;
       value += (byte & 0x7f) * unit;
       if (byte < 0x80) return value;
     }
-    throw malformed('a varint has no end');
+    throw undecodable('a varint has no end');
   }
 
   text(): string {
@@ -167,38 +165,18 @@ class Reader {
   /** The end of a value of this length; throws if it is beyond the message. */
   within(length: number): number {
     const end = this.at + length;
-    if (end > this.#bytes.length) throw malformed('a length exceeds the message');
+    if (end > this.#bytes.length) throw undecodable('a length exceeds the message');
     return end;
   }
 
   skip(wireType: number): void {
-    if (wireType === 0) this.#skipVarint();
+    if (wireType === 0) this.varint(2 ** 63);
     else if (wireType === 1) this.at = this.within(8);
     else if (wireType === 2) this.at = this.within(this.varint());
     else if (wireType === 5) this.at = this.within(4);
-    else throw malformed(`unknown wire type ${wireType}`);
-  }
-
-  #skipVarint(): void {
-    for (let n = 0; n < 10; n += 1) {
-      const byte = this.#bytes[this.at];
-      if (byte === undefined) break;
-      this.at += 1;
-      if (byte < 0x80) return;
-    }
-    throw malformed('a varint has no end');
+    else throw undecodable(`unknown wire type ${wireType}`);
   }
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new DuolaneError('malformed', 'the server sent invalid text in a batch: expected JSON', {
-      cause,
-    });
-  }
-}
-
-const malformed = (what: string): DuolaneError =>
-  new DuolaneError('malformed', `the server sent a batch that cannot be decoded: ${what}`);
+const undecodable = (what: string): DuolaneError =>
+  malformed(`the server sent a batch that cannot be decoded: ${what}`);

@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Answer, InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { invalid } from '../../../errors.ts';
+import { omitUndefined } from '../../../json.ts';
 import type { ToolCall, ToolEvent } from '../../types.ts';
 import { fromCallResult, toCallResult } from './content-codec.ts';
 import {
@@ -13,36 +14,28 @@ import {
   type InputRequired,
   type InputRequiredSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parse, parseObject, jsonText, toText } from './json-text.ts';
+import { parse, parseObject, jsonText, toText } from './json-text.ts';
 
-export function toCallRequest({
-  id,
-  name,
-  args,
-  meta,
-  answers = [],
-  state,
-}: ToolCall): CallToolRequest {
+export function toCallRequest(call: ToolCall): CallToolRequest {
+  const { id, name, args, meta, answers = [], state } = call;
+  const argumentsJson = toText(args, 'the arguments');
+  const request = { id, name, argumentsJson, metaJson: jsonText(meta), state };
   return create(CallToolRequestSchema, {
-    id,
-    name,
-    argumentsJson: toText(args, 'the arguments'),
+    ...omitUndefined(request),
     answers: answers.map(toInputAnswer),
-    ...member('metaJson', jsonText(meta)),
-    ...member('state', state),
   });
 }
 
 export function fromCallRequest(request: CallToolRequest): ToolCall {
   const { id, name, argumentsJson, metaJson, answers, state } = request;
-  return {
+  return omitUndefined<ToolCall>({
     id,
     name,
     args: argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json'),
-    ...(metaJson !== undefined && { meta: parseObject(metaJson, 'meta_json') }),
-    ...(answers.length > 0 && { answers: answers.map(fromInputAnswer) }),
-    ...(state !== undefined && { state }),
-  };
+    meta: parseObject(metaJson, 'meta_json'),
+    answers: answers.length > 0 ? answers.map(fromInputAnswer) : undefined,
+    state,
+  });
 }
 
 export function toCallEvent(event: ToolEvent): CallToolEvent {
@@ -53,16 +46,12 @@ export function toCallEvent(event: ToolEvent): CallToolEvent {
     }
     case 'partial': {
       const { index, content, final } = event;
-      const partial = {
-        index,
-        contentJson: jsonText(content) ?? 'null',
-        ...member('final', final),
-      };
+      const partial = omitUndefined({ index, contentJson: jsonText(content) ?? 'null', final });
       return create(CallToolEventSchema, { partial });
     }
     case 'log': {
       const { level, data, logger } = event;
-      const log = { level, ...member('dataJson', jsonText(data)), ...member('logger', logger) };
+      const log = omitUndefined({ level, dataJson: jsonText(data), logger });
       return create(CallToolEventSchema, { log });
     }
     case 'input':
@@ -76,25 +65,20 @@ export function toCallEvent(event: ToolEvent): CallToolEvent {
 
 /** Decodes an event; `undefined` for a kind that this version does not know. */
 export function fromCallEvent(event: CallToolEvent): ToolEvent | undefined {
-  const { progress, partial, log, inputRequired, result } = event;
-  if (progress) {
-    const { total, message } = progress;
-    return {
-      type: 'progress',
-      progress: progress.progress,
-      ...member('total', total),
-      ...member('message', message),
-    };
+  const { partial, log, inputRequired, result } = event;
+  if (event.progress) {
+    const { progress, total, message } = event.progress;
+    return omitUndefined<ToolEvent>({ type: 'progress', progress, total, message });
   }
   if (partial) {
     const { index, contentJson, final } = partial;
     const content = parse(contentJson, 'Partial.content_json');
-    return { type: 'partial', index, content, ...member('final', final) };
+    return omitUndefined<ToolEvent>({ type: 'partial', index, content, final });
   }
   if (log) {
     const { level, dataJson, logger } = log;
-    const data = dataJson === undefined ? undefined : parse(dataJson, 'Log.data_json');
-    return { type: 'log', level, data, ...member('logger', logger) };
+    const data = parse(dataJson, 'Log.data_json');
+    return omitUndefined<ToolEvent>({ type: 'log', level, data, logger });
   }
   if (inputRequired) return { type: 'input', ...fromInputRequired(inputRequired) };
   return result && { type: 'result', result: fromCallResult(result) };
@@ -103,59 +87,50 @@ export function fromCallEvent(event: CallToolEvent): ToolEvent | undefined {
 export const toInputRequired = (
   requests: readonly InputRequest[],
   state?: string,
-): MessageInitShape<typeof InputRequiredSchema> => ({
-  requests: requests.map(({ id, kind, message, callId, schema, data }) => ({
-    id,
-    kind,
-    ...member('message', message),
-    ...member('callId', callId),
-    ...member('schemaJson', jsonText(schema)),
-    ...member('dataJson', jsonText(data)),
-  })),
-  ...member('state', state),
-});
+): MessageInitShape<typeof InputRequiredSchema> =>
+  omitUndefined({
+    requests: requests.map(({ schema, data, ...request }) =>
+      omitUndefined({ ...request, schemaJson: jsonText(schema), dataJson: jsonText(data) }),
+    ),
+    state,
+  });
 
 const KINDS = ['approval', 'question', 'auth'] as const;
 
-export function fromInputRequired({ requests, state }: InputRequired): {
+interface AskedInput {
   readonly requests: readonly InputRequest[];
   readonly state?: string;
-} {
-  return {
-    requests: requests.map(({ id, kind, message, callId, schemaJson, dataJson }) => ({
-      id,
-      kind: KINDS.find((known) => known === kind) ?? 'question',
-      ...member('message', message),
-      ...member('callId', callId),
-      ...(schemaJson !== undefined && { schema: parseObject(schemaJson, 'schema_json') }),
-      ...(dataJson !== undefined && { data: parse(dataJson, 'data_json') }),
-    })),
-    ...member('state', state),
-  };
 }
+
+export const fromInputRequired = ({ requests, state }: InputRequired): AskedInput =>
+  omitUndefined<AskedInput>({
+    requests: requests.map(({ id, kind, message, callId, schemaJson, dataJson }) =>
+      omitUndefined<InputRequest>({
+        id,
+        kind: KINDS.find((known) => known === kind) ?? 'question',
+        message,
+        callId,
+        schema: parseObject(schemaJson, 'schema_json'),
+        data: parse(dataJson, 'data_json'),
+      }),
+    ),
+    state,
+  });
 
 export const toInputAnswer = ({
   id,
   action,
   content,
-}: Answer): MessageInitShape<typeof InputAnswerSchema> => ({
-  id,
-  action,
-  ...member('contentJson', jsonText(content)),
-});
+}: Answer): MessageInitShape<typeof InputAnswerSchema> =>
+  omitUndefined({ id, action, contentJson: jsonText(content) });
 
 const ACTIONS = ['accept', 'decline', 'cancel'] as const;
 
 export function fromInputAnswer({ id, action, contentJson }: InputAnswer): Answer {
   const known = ACTIONS.find((one) => one === action);
   if (!known)
-    throw new DuolaneError(
-      'invalid',
+    throw invalid(
       `invalid action "${action}" in the answer to "${id}": expected accept, decline or cancel`,
     );
-  return {
-    id,
-    action: known,
-    ...(contentJson !== undefined && { content: parse(contentJson, 'content_json') }),
-  };
+  return omitUndefined<Answer>({ id, action: known, content: parse(contentJson, 'content_json') });
 }

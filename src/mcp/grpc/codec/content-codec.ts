@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../../json.ts';
 import type { ToolResult } from '../../types.ts';
 import {
   type CallToolResult,
@@ -7,7 +7,7 @@ import {
   type Content,
   type ContentSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed, member, parse, parseObject, jsonText } from './json-text.ts';
+import { isWellFormed, parse, parseObject, jsonText } from './json-text.ts';
 
 /** Decodes base64; `undefined` for text that would not be the same after encoding it again. */
 export function toBytes(base64: unknown): Uint8Array | undefined {
@@ -40,7 +40,7 @@ function toContent(block: JsonObject): MessageInitShape<typeof ContentSchema> {
 
 function fromContent({ text, image, audio, rawJson, extraJson }: Content): JsonObject {
   if (rawJson !== undefined) return parseObject(rawJson, 'Content.raw_json');
-  const rest = extraJson === undefined ? {} : parseObject(extraJson, 'Content.extra_json');
+  const rest = parseObject(extraJson, 'Content.extra_json');
   if (text !== undefined) return { type: 'text', text, ...rest };
   const binary = image ?? audio;
   if (!binary) return { type: 'unknown', ...rest };
@@ -58,9 +58,11 @@ export function toCallResult(result: ToolResult): CallToolResult {
   };
   return create(CallToolResultSchema, {
     content: (blocks ?? []).map(toContent),
-    ...member('structuredContentJson', jsonText(structuredContent)),
-    ...(typeof isError === 'boolean' && { isError }),
-    ...member('metaJson', jsonText(_meta)),
+    ...omitUndefined({
+      structuredContentJson: jsonText(structuredContent),
+      isError: typeof isError === 'boolean' ? isError : undefined,
+      metaJson: jsonText(_meta),
+    }),
     ...extraOf(extra),
   });
 }
@@ -69,11 +71,11 @@ export function fromCallResult(result: CallToolResult): ToolResult {
   const { content, structuredContentJson: structured, isError, metaJson, extraJson } = result;
   return {
     content: content.map(fromContent),
-    ...(structured !== undefined && {
+    ...omitUndefined({
       structuredContent: parse(structured, 'CallToolResult.structured_content_json'),
+      isError,
+      _meta: parse(metaJson, 'CallToolResult.meta_json'),
     }),
-    ...(isError !== undefined && { isError }),
-    ...(metaJson !== undefined && { _meta: parse(metaJson, 'CallToolResult.meta_json') }),
-    ...(extraJson !== undefined && parseObject(extraJson, 'CallToolResult.extra_json')),
+    ...parseObject(extraJson, 'CallToolResult.extra_json'),
   };
 }

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../../errors.ts';
 import { GrpcStatus, STATUS, STATUS_OF, statusOf } from '../../../grpc/index.ts';
+import { tryParse } from '../../../json.ts';
 import { RPC } from '../../../wire/json-rpc.ts';
 import { fromRpcError, RPC_CODE, toRpcError } from '../../../wire/json-rpc-errors.ts';
 
@@ -64,25 +65,12 @@ export function fromGrpcError(reason: unknown): unknown {
     return reason;
   const data = trailers[DATA];
   if (data === undefined && RPC_CODE[reason.code] === code) return reason;
-  return fromRpcError({ code, message, ...(data && { data: readData(data) }) });
-}
-
-function readData(data: string | Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(data).toString());
-  } catch {
-    // Data that is not JSON is omitted; the error itself is kept.
-    return undefined;
-  }
-}
-
-/** Runs a unary handler and converts its error to a status. */
-export async function withGrpcStatus<T>(run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    throw toGrpcError(error);
-  }
+  // Data that is not JSON is omitted; the error itself is kept.
+  return fromRpcError({
+    code,
+    message,
+    ...(data && { data: tryParse(Buffer.from(data).toString()) }),
+  });
 }
 
 /** Yields the items of what `open` returns, and converts its errors by `convert`. */

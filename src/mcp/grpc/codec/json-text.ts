@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { invalid, malformed } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 
 /** Encodes a value as JSON; `undefined` for what JSON cannot hold. */
@@ -13,35 +13,29 @@ export function toText(value: unknown, what: string): string {
   try {
     return JSON.stringify(value);
   } catch (cause) {
-    throw new DuolaneError('invalid', `cannot encode ${what} as JSON; remove cycles and bigints`, {
-      cause,
-    });
+    throw invalid(`cannot encode ${what} as JSON; remove cycles and bigints`, cause);
   }
 }
 
-/** Parses JSON. Throws `malformed` with the name of the field. */
-export function parse(json: string, field: string): unknown {
+/**
+ * Parses the JSON of a field; `undefined` for a field that is not set. Throws `malformed` with the
+ * name of the field.
+ */
+export function parse(json: string | undefined, field: string): unknown {
   try {
-    return JSON.parse(json);
+    return json === undefined ? undefined : JSON.parse(json);
   } catch (cause) {
-    throw new DuolaneError('malformed', `the peer sent invalid text in ${field}: expected JSON`, {
-      cause,
-    });
+    throw malformed(`the peer sent invalid text in ${field}: expected JSON`, cause);
   }
 }
 
-export function parseObject(json: string, field: string): JsonObject {
+export function parseObject(json: string, field: string): JsonObject;
+export function parseObject(json: string | undefined, field: string): JsonObject | undefined;
+export function parseObject(json: string | undefined, field: string): JsonObject | undefined {
   const value = parse(json, field);
-  if (isObject(value)) return value;
-  throw new DuolaneError(
-    'malformed',
-    `the peer sent an invalid value in ${field}: expected a JSON object`,
-  );
+  if (isObject(value) || value === undefined) return value;
+  throw malformed(`the peer sent an invalid value in ${field}: expected a JSON object`);
 }
-
-/** An object with the member, or an empty one if the value is `undefined`. */
-export const member = <K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> =>
-  value === undefined ? {} : ({ [key]: value } as Record<K, V>);
 
 /**
  * Whether the text has no unpaired surrogates: UTF-8 cannot encode them, while JSON escapes them.

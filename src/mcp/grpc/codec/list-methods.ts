@@ -1,5 +1,4 @@
-import type { Codec, GrpcMethod } from '../../../grpc/index.ts';
-import { methodOf } from '../../../grpc/index.ts';
+import { type Codec, type GrpcMethod, methodOf } from '../../../grpc/index.ts';
 import type { JsonObject } from '../../../json.ts';
 import { checkTool } from '../../registry/check-tool.ts';
 import type { ToolSource } from '../../types.ts';
@@ -7,7 +6,7 @@ import { type ListRequest, Mcp } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './field-layout.ts';
 
 /** A codec for messages that are encoded and decoded elsewhere. */
-export const RAW: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
+const RAW: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 
 type Lists = 'listTools' | 'listResources' | 'listResourceTemplates' | 'listPrompts';
 
@@ -24,16 +23,10 @@ export interface ListMethod {
 }
 
 const listMethod = (list: Lists, layout: Layout): ListMethod => {
-  const descriptor = Mcp.method[list];
-  return {
-    list,
-    name: descriptor.name,
-    layout,
-    method: { ...methodOf(Mcp.method.listTools), path: pathOf(descriptor.name), response: RAW },
-  };
+  const { name } = Mcp.method[list];
+  const path = `/${Mcp.typeName}/${name}`;
+  return { list, name, layout, method: { ...methodOf(Mcp.method.listTools), path, response: RAW } };
 };
-
-const pathOf = (name: string): string => `/${Mcp.typeName}/${name}`;
 
 export const LISTS: readonly ListMethod[] = [
   { ...listMethod('listTools', TOOL), check: checkTool },

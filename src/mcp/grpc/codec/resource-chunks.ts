@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
-import type { JsonObject } from '../../../json.ts';
+import { tooLarge } from '../../../errors.ts';
+import { type JsonObject, omitUndefined } from '../../../json.ts';
 import { toBase64, toBytes } from './content-codec.ts';
 import { type ResourceChunk, ResourceChunkSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed, member, parseObject } from './json-text.ts';
+import { isWellFormed, parseObject } from './json-text.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 
@@ -12,10 +12,11 @@ export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceC
   const { text, blob, ...rest } = entry;
   const wellFormed = typeof text === 'string' && isWellFormed(text) ? text : undefined;
   const bytes = wellFormed === undefined ? toBytes(blob) : undefined;
-  const members: JsonObject = {
+  // JSON omits a member that is undefined.
+  const members = {
     ...rest,
-    ...(wellFormed === undefined && text !== undefined && { text }),
-    ...(bytes === undefined && blob !== undefined && { blob }),
+    text: wellFormed === undefined ? text : undefined,
+    blob: bytes ? undefined : blob,
   };
   const parts = wellFormed === undefined ? cutBytes(bytes) : cutText(wellFormed);
   let offset = 0;
@@ -25,7 +26,7 @@ export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceC
       index,
       offset: BigInt(offset),
       last,
-      ...(typeof part === 'string' ? { text: part } : member('blob', part)),
+      ...(typeof part === 'string' ? { text: part } : omitUndefined({ blob: part })),
       ...(first && { entryJson: JSON.stringify(members) }),
     });
     first = false;
@@ -72,21 +73,11 @@ export interface ResourcePart {
   readonly entry?: JsonObject;
 }
 
-export const toPart = ({
-  index,
-  offset,
-  text,
-  blob,
-  last,
-  entryJson,
-}: ResourceChunk): ResourcePart => ({
-  index,
-  offset: Number(offset),
-  last,
-  ...member('text', text),
-  ...member('bytes', blob),
-  ...(entryJson !== undefined && { entry: parseObject(entryJson, 'entry_json') }),
-});
+export function toPart(chunk: ResourceChunk): ResourcePart {
+  const { index, offset, text, blob: bytes, last, entryJson } = chunk;
+  const entry = parseObject(entryJson, 'entry_json');
+  return omitUndefined<ResourcePart>({ index, offset: Number(offset), last, text, bytes, entry });
+}
 
 /** Joins parts to entries. An entry over the limit is `too_large`; read it in parts. */
 export async function* joined(
@@ -102,8 +93,7 @@ export async function* joined(
     if (piece !== undefined) pieces.push(piece);
     size += piece?.length ?? 0;
     if (size > maxBytes)
-      throw new DuolaneError(
-        'too_large',
+      throw tooLarge(
         `an entry of the resource exceeds maxResourceBytes (${maxBytes}); read it in parts with streamResource`,
       );
     if (!part.last) continue;

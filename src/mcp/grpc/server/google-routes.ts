@@ -1,20 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { create, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, unsupported, tooLarge } from '../../../errors.ts';
 import {
   type CallContext,
   type Codec,
   codecOf,
   methodOf,
   type GrpcRoute,
-  serverStream,
-  unary,
 } from '../../../grpc/index.ts';
 import { asArray, asObject, isObject, type JsonObject } from '../../../json.ts';
-import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { ToolSource } from '../../types.ts';
 import { callerOf } from '../routing-metadata.ts';
-import { withGrpcStatus, toGrpcError } from '../codec/grpc-errors.ts';
+import type { ListMethod } from '../codec/list-methods.ts';
 import {
   type CallToolResponse,
   CallToolResponseSchema,
@@ -29,6 +26,7 @@ import {
   Mcp,
   ReadResourceResponseSchema,
 } from '../gen/model_context_protocol/mcp_pb.ts';
+import { streamRoute, unaryRoute } from './error-routes.ts';
 import {
   toGoogleContent,
   toGoogleContents,
@@ -47,74 +45,47 @@ const BATCH = 32;
 export function googleRoutes(source: ToolSource): GrpcRoute[] {
   const { method } = Mcp;
   const routes = [
-    listRoute(
-      method.listTools.name,
-      ListToolsResponseSchema,
-      source.listTools.bind(source),
-      (items) => ({
-        tools: items.map(toGoogleTool),
-      }),
-    ),
-    unary(methodOf(method.callTool), ({ request }, call) =>
-      withGrpcStatus(() => callTool(source, request?.name ?? '', request?.arguments ?? {}, call)),
+    ...listRoute(source, 'listTools', ListToolsResponseSchema, (items) => ({
+      tools: items.map(toGoogleTool),
+    })),
+    ...listRoute(source, 'listResources', ListResourcesResponseSchema, (items) => ({
+      resources: items.map(toGoogleResource),
+    })),
+    ...listRoute(source, 'listResourceTemplates', ListResourceTemplatesResponseSchema, (items) => ({
+      resourceTemplates: items.map(toGoogleTemplate),
+    })),
+    ...listRoute(source, 'listPrompts', ListPromptsResponseSchema, (items) => ({
+      prompts: items.map(toGooglePrompt),
+    })),
+    unaryRoute(methodOf(method.callTool), ({ request }, call) =>
+      callTool(source, request?.name ?? '', request?.arguments ?? {}, call),
     ),
   ];
-  if (source.listResources)
-    routes.push(
-      listRoute(
-        method.listResources.name,
-        ListResourcesResponseSchema,
-        source.listResources.bind(source),
-        (items) => ({ resources: items.map(toGoogleResource) }),
-      ),
-    );
-  if (source.listResourceTemplates)
-    routes.push(
-      listRoute(
-        method.listResourceTemplates.name,
-        ListResourceTemplatesResponseSchema,
-        source.listResourceTemplates.bind(source),
-        (items) => ({ resourceTemplates: items.map(toGoogleTemplate) }),
-      ),
-    );
-  if (source.listPrompts)
-    routes.push(
-      listRoute(
-        method.listPrompts.name,
-        ListPromptsResponseSchema,
-        source.listPrompts.bind(source),
-        (items) => ({ prompts: items.map(toGooglePrompt) }),
-      ),
-    );
   if (source.readResource)
     routes.push(
-      unary(methodOf(method.readResource), ({ uri }, call) =>
-        withGrpcStatus(async () => {
-          const resource = [];
-          const options = { signal: call.signal, caller: callerOf(call) };
-          for await (const entry of source.readResource!(uri, options))
-            resource.push(toGoogleContents(entry));
-          return create(ReadResourceResponseSchema, { resource });
-        }),
-      ),
+      unaryRoute(methodOf(method.readResource), async ({ uri }, call) => {
+        const resource = [];
+        const options = { signal: call.signal, caller: callerOf(call) };
+        for await (const entry of source.readResource!(uri, options))
+          resource.push(toGoogleContents(entry));
+        return create(ReadResourceResponseSchema, { resource });
+      }),
     );
   if (source.getPrompt)
     routes.push(
-      unary(methodOf(method.getPrompt), ({ name, arguments: args }, call) =>
-        withGrpcStatus(async () => {
-          const options = { signal: call.signal, caller: callerOf(call) };
-          const { description, messages } = await source.getPrompt!(name, args, options);
-          return create(GetPromptResponseSchema, {
-            ...(typeof description === 'string' && { description }),
-            messages: asArray(messages).map(toGoogleMessage),
-          });
-        }),
-      ),
+      unaryRoute(methodOf(method.getPrompt), async ({ name, arguments: args }, call) => {
+        const options = { signal: call.signal, caller: callerOf(call) };
+        const { description, messages } = await source.getPrompt!(name, args, options);
+        return create(GetPromptResponseSchema, {
+          ...(typeof description === 'string' && { description }),
+          messages: asArray(messages).map(toGoogleMessage),
+        });
+      }),
     );
   if (source.complete)
     routes.push(
-      unary(methodOf(method.complete), (request, { signal }) =>
-        withGrpcStatus(() => complete(source, request, signal)),
+      unaryRoute(methodOf(method.complete), (request, { signal }) =>
+        complete(source, request, signal),
       ),
     );
   return routes;
@@ -125,34 +96,31 @@ export function googleRoutes(source: ToolSource): GrpcRoute[] {
  * message per batch.
  */
 function listRoute<D extends DescMessage>(
-  name: string,
+  source: ToolSource,
+  list: ListMethod['list'],
   schema: D,
-  open: (options: ListOptions) => Items<JsonObject>,
   shape: (items: readonly JsonObject[]) => MessageInitShape<D>,
-): GrpcRoute {
-  const response = codecOf(schema);
-  const method = { path: `/${Mcp.typeName}/${name}`, request: NOTHING, response };
-  return serverStream(method, async function* (_, { signal, metadata }) {
+): GrpcRoute[] {
+  if (!source[list]) return [];
+  const path = `/${Mcp.typeName}/${Mcp.method[list].name}`;
+  const method = { path, request: NOTHING, response: codecOf(schema) };
+  const route = streamRoute(method, async function* (_, { signal, metadata }) {
     const streaming = metadata['mcp-stream'] === '1';
     let items: JsonObject[] = [];
     let sent = false;
-    try {
-      for await (const item of open({ signal })) {
-        items.push(item);
-        if (streaming && items.length === BATCH) {
-          yield create(schema, shape(items));
-          [items, sent] = [[], true];
-        } else if (items.length > MAX_ITEMS)
-          throw new DuolaneError(
-            'too_large',
-            `the list exceeds ${MAX_ITEMS} items; request a stream with the metadata mcp-stream: 1`,
-          );
-      }
-    } catch (error) {
-      throw toGrpcError(error);
+    for await (const item of source[list]!({ signal })) {
+      items.push(item);
+      if (streaming && items.length === BATCH) {
+        yield create(schema, shape(items));
+        [items, sent] = [[], true];
+      } else if (items.length > MAX_ITEMS)
+        throw tooLarge(
+          `the list exceeds ${MAX_ITEMS} items; request a stream with the metadata mcp-stream: 1`,
+        );
     }
     if (items.length > 0 || !sent) yield create(schema, shape(items));
   });
+  return [route];
 }
 
 /** The request of a list carries nothing that we need. */
@@ -169,8 +137,7 @@ async function callTool(
   const options = { signal, deadline, caller: callerOf(context) };
   for await (const event of source.callTool(call, options)) {
     if (event.type === 'input')
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         `tool "${name}" needs an answer; call it through the service mcp.stream.v1.Mcp`,
       );
     if (event.type !== 'result') continue;

@@ -12,22 +12,21 @@ import type {
 } from '../gen/model_context_protocol/mcp_pb.ts';
 import { Role } from '../gen/model_context_protocol/mcp_pb.ts';
 
-/** The members of an object that are text, with the keys of the message. */
-const texts = <K extends string>(
+/** The members of an object that have a type, with the keys of the message. */
+const members = <K extends string, T>(
   from: JsonObject,
   keys: readonly K[],
-): Partial<Record<K, string>> =>
+  type: 'string' | 'boolean',
+): Partial<Record<K, T>> =>
   Object.fromEntries(
-    keys.flatMap((key) => (typeof from[key] === 'string' ? [[key, from[key]]] : [])),
-  ) as Partial<Record<K, string>>;
+    keys.flatMap((key) => (typeof from[key] === type ? [[key, from[key]]] : [])),
+  ) as Partial<Record<K, T>>;
 
-const flags = <K extends string>(
-  from: JsonObject,
-  keys: readonly K[],
-): Partial<Record<K, boolean>> =>
-  Object.fromEntries(
-    keys.flatMap((key) => (typeof from[key] === 'boolean' ? [[key, from[key]]] : [])),
-  ) as Partial<Record<K, boolean>>;
+const texts = <K extends string>(from: JsonObject, keys: readonly K[]) =>
+  members<K, string>(from, keys, 'string');
+
+const flags = <K extends string>(from: JsonObject, keys: readonly K[]) =>
+  members<K, boolean>(from, keys, 'boolean');
 
 const struct = <K extends string>(key: K, value: unknown): Partial<Record<K, ProtoJson>> =>
   isObject(value) ? ({ [key]: value } as Record<K, ProtoJson>) : {};

@@ -1,21 +1,15 @@
 import { create } from '@bufbuild/protobuf';
 import { DuolaneError } from '../../../errors.ts';
-import {
-  type CallContext,
-  methodOf,
-  type GrpcRoute,
-  serverStream,
-  unary,
-} from '../../../grpc/index.ts';
-import type { JsonObject } from '../../../json.ts';
-import type { Items } from '../../../stream/types.ts';
+import { type CallContext, methodOf, type GrpcRoute, unary } from '../../../grpc/index.ts';
+import { type JsonObject, omitUndefined } from '../../../json.ts';
+import type { ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint } from '../../sources/checkpoint.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
 import type { ToolSource } from '../../types.ts';
 import { collectingAsk, inputRequiredAfter } from '../input-required.ts';
 import { batchesOf, pageBatchesOf } from './list-batches.ts';
 import { chunksOf } from '../codec/resource-chunks.ts';
-import { mapErrors, withGrpcStatus, toGrpcError } from '../codec/grpc-errors.ts';
+import { streamRoute, unaryRoute } from './error-routes.ts';
 import { fromCallRequest, toCallEvent } from '../codec/call-codec.ts';
 import {
   type CallToolEvent,
@@ -25,67 +19,60 @@ import {
   type DiscoverResponse,
   DiscoverResponseSchema,
   GetPromptResponseSchema,
-  type ListRequest,
   Mcp,
   type ReadResourceRequest,
   type ResourceChunk,
   ResourceChunkSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parseObject } from '../codec/json-text.ts';
+import { parseObject } from '../codec/json-text.ts';
 import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
 import { callerOf, checkRoutingMetadata } from '../routing-metadata.ts';
 
 /** The methods of the typed streaming service that a source supports. */
 export function mcpRoutes(source: ToolSource): GrpcRoute[] {
+  const { method } = Mcp;
   const routes = [
-    unary(methodOf(Mcp.method.discover), () => discover(source)),
-    ...LISTS.flatMap((method) => listRoute(source, method)),
-    serverStream(methodOf(Mcp.method.callTool), (request, call) =>
-      mapErrors(() => callEvents(source, request, call), toGrpcError),
-    ),
+    unary(methodOf(method.discover), () => discover(source)),
+    ...LISTS.filter(({ list }) => source[list]).map((list) => listRoute(source, list)),
+    streamRoute(methodOf(method.callTool), (request, call) => callEvents(source, request, call)),
   ];
   if (source.readResource)
     routes.push(
-      serverStream(methodOf(Mcp.method.readResource), (request, call) =>
-        mapErrors(() => resourceChunks(source, request, call), toGrpcError),
+      streamRoute(methodOf(method.readResource), (request, call) =>
+        resourceChunks(source, request, call),
       ),
     );
   if (source.getPrompt)
     routes.push(
-      unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, call) =>
-        withGrpcStatus(async () => {
-          checkRoutingMetadata(call, 'prompts/get', name);
-          const { signal } = call;
-          const asking = collectingAsk(answers);
-          const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
-          try {
-            const options = { signal, ask: asking.ask, caller: callerOf(call) };
-            const result = await source.getPrompt!(name, args, options);
-            return create(GetPromptResponseSchema, { resultJson: JSON.stringify(result) });
-          } catch (error) {
-            return create(GetPromptResponseSchema, {
-              inputRequired: inputRequiredAfter(asking, error),
-            });
-          }
-        }),
-      ),
+      unaryRoute(methodOf(method.getPrompt), async ({ name, argumentsJson, answers }, call) => {
+        checkRoutingMetadata(call, 'prompts/get', name);
+        const { signal } = call;
+        const asking = collectingAsk(answers);
+        const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
+        try {
+          const options = { signal, ask: asking.ask, caller: callerOf(call) };
+          const result = await source.getPrompt!(name, args, options);
+          return create(GetPromptResponseSchema, { resultJson: JSON.stringify(result) });
+        } catch (error) {
+          const inputRequired = inputRequiredAfter(asking, error);
+          return create(GetPromptResponseSchema, { inputRequired });
+        }
+      }),
     );
   if (source.complete)
     routes.push(
-      unary(methodOf(Mcp.method.complete), ({ requestJson }, { signal }) =>
-        withGrpcStatus(async () => {
-          const request = parseObject(requestJson, 'request_json');
-          const resultJson = JSON.stringify(await source.complete!(request, { signal }));
-          return create(CompleteResponseSchema, { resultJson });
-        }),
-      ),
+      unaryRoute(methodOf(method.complete), async ({ requestJson }, { signal }) => {
+        const request = parseObject(requestJson, 'request_json');
+        const resultJson = JSON.stringify(await source.complete!(request, { signal }));
+        return create(CompleteResponseSchema, { resultJson });
+      }),
     );
   if (source.listen)
     routes.push(
-      serverStream(methodOf(Mcp.method.listen), async function* ({ resources }, { signal }) {
+      streamRoute(methodOf(method.listen), async function* ({ resources }, { signal }) {
         const options = { signal, ...(resources.length > 0 && { resources }) };
-        for await (const { type, uri } of mapErrors(() => source.listen!(options), toGrpcError))
-          yield create(ChangeSchema, { kind: type, ...member('uri', uri) });
+        for await (const { type, uri } of source.listen!(options))
+          yield create(ChangeSchema, omitUndefined({ kind: type, uri }));
       }),
     );
   return routes;
@@ -95,30 +82,19 @@ function discover(source: ToolSource): DiscoverResponse {
   const { name, version, instructions } = source.info;
   const optional = [...OPTIONAL].filter(([, key]) => source[key] !== undefined);
   const methods = ['Discover', 'ListTools', 'CallTool', ...optional.map(([method]) => method)];
-  return create(DiscoverResponseSchema, {
-    name,
-    version,
-    methods,
-    ...member('instructions', instructions),
-  });
+  return create(DiscoverResponseSchema, omitUndefined({ name, version, methods, instructions }));
 }
 
-function listRoute(source: ToolSource, { list, layout, method }: ListMethod): GrpcRoute[] {
-  if (!source[list]) return [];
-  const open = (after: string | undefined, { signal }: CallContext): Items<JsonObject> =>
-    source[list]!({ signal, ...member('after', after) });
-  const serve = ({ startAfter }: ListRequest, call: CallContext): AsyncIterable<Uint8Array> => {
-    const items = open(startAfter, call);
+const listRoute = (source: ToolSource, { list, layout, method }: ListMethod): GrpcRoute =>
+  streamRoute(method, ({ startAfter }, call) => {
+    const { signal } = call;
+    const items = source[list]!(omitUndefined<ListOptions>({ signal, after: startAfter }));
     // A position inside a page is reached by reading the page.
     const startsAtPage = startAfter === undefined || parseCheckpoint(startAfter)[0] === 0;
     return startsAtPage && 'pages' in items
       ? pageBatchesOf(layout, items as PagedItems<JsonObject>, () => call.delivered())
       : batchesOf(layout, items);
-  };
-  return [
-    serverStream(method, (request, call) => mapErrors(() => serve(request, call), toGrpcError)),
-  ];
-}
+  });
 
 async function* callEvents(
   source: ToolSource,

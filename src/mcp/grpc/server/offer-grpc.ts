@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { DuolaneError } from '../../../errors.ts';
+import { unauthorized } from '../../../errors.ts';
 import {
   type CallContext,
   type GrpcListening,
@@ -70,9 +70,6 @@ function bearer(
     const [, given] = /^Bearer (.+)$/i.exec(String(authorization ?? '')) ?? [];
     if (typeof token === 'function') return token(given, call);
     if (given !== undefined && expected && timingSafeEqual(digest(given), expected)) return given;
-    throw new DuolaneError(
-      'unauthorized',
-      'missing or invalid token; send the metadata authorization: Bearer <token>',
-    );
+    throw unauthorized('missing or invalid token; send the metadata authorization: Bearer <token>');
   };
 }

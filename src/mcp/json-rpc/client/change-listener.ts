@@ -9,18 +9,21 @@ const UNSUBSCRIBE_MS = 1_000;
 
 type Listen = (options?: SourceListenOptions) => AsyncIterable<SourceChange>;
 
+/** Changes how many listeners want a resource. Returns how many there are now. */
+function count(listeners: Map<string, number>, uri: string, by: number): number {
+  const now = (listeners.get(uri) ?? 0) + by;
+  if (now > 0) listeners.set(uri, now);
+  else listeners.delete(uri);
+  return now;
+}
+
 /** Returns the `listen` of a connection, by its protocol and the capabilities of its server. */
 export function listenerOf(client: McpClient, capabilities: JsonObject): Listen {
   const listens = client.envelope ? stateless(client) : inSession(client, capabilities);
   const wanted = new Map<string, number>();
-  const count = (uri: string, by: number): void => {
-    const users = (wanted.get(uri) ?? 0) + by;
-    if (users > 0) wanted.set(uri, users);
-    else wanted.delete(uri);
-  };
   return async function* (options = {}) {
     const own = new Set(options.resources);
-    for (const uri of own) count(uri, 1);
+    for (const uri of own) count(wanted, uri, 1);
     try {
       for await (const change of listens(options)) {
         const { type, uri = '' } = change;
@@ -29,7 +32,7 @@ export function listenerOf(client: McpClient, capabilities: JsonObject): Listen 
         if (type !== 'resource' || own.has(uri) || !wanted.has(uri)) yield change;
       }
     } finally {
-      for (const uri of own) count(uri, -1);
+      for (const uri of own) count(wanted, uri, -1);
     }
   };
 }
@@ -63,20 +66,16 @@ function inSession(client: McpClient, { resources }: JsonObject): Listen {
         if (change.type === 'listening')
           for (const uri of uris) {
             entered.push(uri);
-            users.set(uri, (users.get(uri) ?? 0) + 1);
-            if (users.get(uri) === 1) await client.request('resources/subscribe', { uri }, signal);
+            if (count(users, uri, 1) === 1)
+              await client.request('resources/subscribe', { uri }, signal);
           }
         yield change;
       }
     } finally {
-      for (const uri of entered) {
-        const remaining = (users.get(uri) ?? 1) - 1;
-        users.set(uri, remaining);
+      for (const uri of entered)
         // A server that cannot be reached has dropped the subscription with the connection.
-        if (remaining === 0)
+        if (count(users, uri, -1) === 0)
           await settledWithin(client.request('resources/unsubscribe', { uri }), UNSUBSCRIBE_MS);
-        if (users.get(uri) === 0) users.delete(uri);
-      }
     }
   };
 }

@@ -1,6 +1,6 @@
 import { checkTool } from '../../registry/check-tool.ts';
-import { DuolaneError } from '../../../errors.ts';
-import { asObject, type JsonObject } from '../../../json.ts';
+import { malformed } from '../../../errors.ts';
+import { asObject, asString, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../../types.ts';
 import { listenerOf } from './change-listener.ts';
@@ -22,17 +22,19 @@ export function clientSource(
     (options?: ListOptions): Items<T> =>
       new PageWalk<T>(
         (cursor, signal) =>
-          client.request(method, cursor === undefined ? undefined : { cursor }, {
-            ...(signal && { signal }),
-          }),
+          client.request(
+            method,
+            cursor === undefined ? undefined : { cursor },
+            signal && { signal },
+          ),
         key,
         options,
         check,
       );
   return {
     info: {
-      name: typeof name === 'string' ? name : 'unnamed',
-      version: typeof version === 'string' ? version : '0',
+      name: asString(name, 'unnamed'),
+      version: asString(version, '0'),
       ...(typeof instructions === 'string' && { instructions }),
     },
     listTools: can['tools'] ? list<Tool>('tools/list', 'tools', checkTool) : () => none(),
@@ -44,10 +46,7 @@ export function clientSource(
       async *readResource(uri, options) {
         const { contents } = await requestWithInput(client, 'resources/read', { uri }, options);
         if (!Array.isArray(contents))
-          throw new DuolaneError(
-            'malformed',
-            `the server sent resource "${uri}" without contents: expected an array`,
-          );
+          throw malformed(`the server sent resource "${uri}" without contents: expected an array`);
         yield* contents as JsonObject[];
       },
     }),

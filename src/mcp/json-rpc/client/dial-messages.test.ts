@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ourCatalogue } from '../../../../test/support/mcp/catalogue.ts';
@@ -270,6 +271,22 @@ describe('a call', () => {
 });
 
 describe('messages of the server', () => {
+  test('an error of onRequest that the server does not see becomes a warning', async () => {
+    const [near, far] = messagePair();
+    script(far, {});
+    const failure = new Error('secret');
+    await using source = await dialMessages(near, {
+      capabilities: { roots: {} },
+      onRequest: async () => {
+        throw failure;
+      },
+    });
+    const warned = once(process, 'warning');
+    await far.send({ jsonrpc: '2.0', id: 5, method: 'roots/list' });
+    expect(await warned).toEqual([failure]);
+    expect(source.info.name).toBe('scripted');
+  });
+
   test('requests go to onRequest, pings are answered, the rest gets an error', async () => {
     const [near, far] = messagePair();
     script(far, {});

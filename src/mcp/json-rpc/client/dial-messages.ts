@@ -1,4 +1,4 @@
-import { DuolaneError, type ErrorCode } from '../../../errors.ts';
+import { DuolaneError, type ErrorCode, invalid, unsupported } from '../../../errors.ts';
 import { asArray, asObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../types.ts';
@@ -60,12 +60,11 @@ const RENAMED: Readonly<Record<string, string>> = { legacy: 'session', modern: '
  */
 function checkProtocol(options: DialMessagesOptions): void {
   if (FORMER_NAME in options)
-    throw new DuolaneError('invalid', `unknown option "${FORMER_NAME}"; did you mean "protocol"?`);
+    throw invalid(`unknown option "${FORMER_NAME}"; did you mean "protocol"?`);
   const { protocol = 'session' } = options;
   if (protocol === 'auto' || protocol === 'session' || protocol === 'stateless') return;
   const renamed = RENAMED[String(protocol)];
-  throw new DuolaneError(
-    'invalid',
+  throw invalid(
     renamed === undefined
       ? `invalid protocol "${String(protocol)}": expected "auto", "session" or "stateless"`
       : `unknown protocol "${String(protocol)}"; did you mean "${renamed}"?`,
@@ -161,7 +160,6 @@ const silent = (): DuolaneError =>
   );
 
 const unknown = (version: unknown): DuolaneError =>
-  new DuolaneError(
-    'unsupported',
+  unsupported(
     `the server sent protocol version ${JSON.stringify(version)}: expected one of ${[STATELESS_VERSION, ...PROTOCOL_VERSIONS].join(', ')}`,
   );

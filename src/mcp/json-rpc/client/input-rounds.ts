@@ -1,8 +1,8 @@
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { malformed, invalid } from '../../../errors.ts';
+import { asObject, isObject, type JsonObject, tryParse } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
-import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
+import { fromWire, keyOf, toResponse, type WireInput } from '../../sources/input-codec.ts';
 import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
 
@@ -20,8 +20,7 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
   if (resultType === undefined || resultType === 'complete') return undefined;
   if (resultType !== 'input_required' || !isObject(inputRequests))
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the server sent a result of type ${JSON.stringify(resultType)}: expected "complete" or "input_required"`,
     );
   return {
@@ -47,34 +46,27 @@ export async function inRounds(
   params: JsonObject,
   { begin, ask, ...options }: RoundOptions = {},
 ): Promise<JsonObject> {
-  const attempt = (more?: JsonObject): Promise<JsonObject> => {
-    begin?.();
-    return client.request(method, more ? { ...params, ...more } : params, options);
-  };
-  const result = await attempt();
-  const asked = askedIn(result);
-  if (!asked || !(client.canAnswer || ask)) return result;
   const answering = options.signal ? { signal: options.signal } : {};
-  const again = async ({
-    inputRequests,
-    requestState,
-  }: InputRequired): Promise<InputAttempt<JsonObject, InputRequired>> => {
-    const responses = Object.entries(inputRequests).map(async ([key, request]) => {
-      const { callId: _, ...question } = fromWire('', key, request);
-      const { method: wanted, params: of } = question.data as WireInput;
-      const response =
-        client.canAnswer || !ask
-          ? await client.answer(wanted, of, answering)
-          : toResponse(await ask({ ...question, id: key }, answering), wanted);
-      return [key, response] as const;
-    });
-    const next = await attempt(
-      retry(requestState, Object.fromEntries(await Promise.all(responses))),
-    );
-    const questions = askedIn(next);
-    return questions ? { questions } : { result: next };
+  const respond = async (key: string, request: unknown): Promise<[string, JsonObject]> => {
+    const { callId: _, ...question } = fromWire('', key, request);
+    const { method: wanted, params: of } = question.data as WireInput;
+    if (client.canAnswer || !ask) return [key, await client.answer(wanted, of, answering)];
+    return [key, toResponse(await ask({ ...question, id: key }, answering), wanted)];
   };
-  return askInRounds({ questions: asked }, again, () => tooManyRounds(method));
+  const attempt = async (more?: JsonObject): Promise<InputAttempt<JsonObject, InputRequired>> => {
+    begin?.();
+    const result = await client.request(method, more ? { ...params, ...more } : params, options);
+    const questions = askedIn(result);
+    return questions && (client.canAnswer || ask) ? { questions } : { result };
+  };
+  const again = async ({ inputRequests, requestState }: InputRequired) => {
+    const responses = Object.entries(inputRequests).map((entry) => respond(...entry));
+    return attempt(retry(requestState, Object.fromEntries(await Promise.all(responses))));
+  };
+  const first = await attempt();
+  // Most requests ask nothing: they return here, without the cost of the rounds.
+  if ('result' in first) return first.result;
+  return askInRounds(first, again, () => tooManyRounds(method));
 }
 
 const retry = (requestState: string | undefined, inputResponses: JsonObject): JsonObject => ({
@@ -119,15 +111,9 @@ export function withAnswers(
 }
 
 function readState(state: string): JsonObject & { readonly methods: JsonObject } {
-  try {
-    const value: unknown = JSON.parse(state);
-    if (isObject(value) && isObject(value['methods']))
-      return { ...value, methods: value['methods'] };
-  } catch {
-    // Not our state, as below.
-  }
-  throw new DuolaneError(
-    'invalid',
-    'invalid state of the call: expected the state of its input event',
-  );
+  const value = asObject(tryParse(state));
+  const { methods } = value;
+  if (!isObject(methods))
+    throw invalid('invalid state of the call: expected the state of its input event');
+  return { ...value, methods };
 }

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, invalid, toPublicFailure, unsupported } from '../../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Abortable } from '../../../stream/types.ts';
@@ -17,11 +17,12 @@ import {
 import { toRpcError } from '../../../wire/json-rpc-errors.ts';
 import { Callers } from '../../sources/caller-names.ts';
 import { ChangeFeed } from '../../sources/change-feed.ts';
+import { toLogLine, toProgress } from '../../sources/notification-events.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
 import { META, metaOf } from '../protocol-versions.ts';
 import { WaitingCalls } from './waiting-calls.ts';
-import { CAPABILITY } from '../input-codec.ts';
+import { CAPABILITY } from '../../sources/input-codec.ts';
 import { PARTIAL_METHOD, toPartial } from '../partial-results.ts';
 import type { AnswerServer } from './server-questions.ts';
 import { type RpcRequestOptions, PendingRequests } from '../pending-requests.ts';
@@ -153,14 +154,9 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** Progress of a call that has ended is dropped. */
-  #progress({ progressToken, progress, total, message }: JsonObject): void {
-    if (typeof progress !== 'number') return;
-    this.calls.get(progressToken as RpcId)?.push({
-      type: 'progress',
-      progress,
-      ...(typeof total === 'number' && { total }),
-      ...(typeof message === 'string' && { message }),
-    });
+  #progress(params: JsonObject): void {
+    if (typeof params['progress'] === 'number')
+      this.calls.get(params['progressToken'] as RpcId)?.push(toProgress(params));
   }
 
   #partial(params: JsonObject): void {
@@ -172,15 +168,10 @@ export class McpClient implements AsyncDisposable {
    * Delivers a log line. It names no call: it belongs to the call on whose stream it arrived, or to
    * the only open one.
    */
-  #log(message: JsonObject, { level, data, logger }: JsonObject): void {
+  #log(message: JsonObject, params: JsonObject): void {
     const call = this.#related(message, this.calls);
     if (!call && this.calls.size > 0) this.#report('dropped a log line');
-    call?.push({
-      type: 'log',
-      level: typeof level === 'string' ? level : 'info',
-      data,
-      ...(typeof logger === 'string' && { logger }),
-    });
+    call?.push(toLogLine(params));
   }
 
   /**
@@ -202,8 +193,7 @@ export class McpClient implements AsyncDisposable {
     if (this.#reported) return;
     this.#reported = true;
     reportUnexpected(
-      new DuolaneError(
-        'unsupported',
+      unsupported(
         `${what} of the tool server: the server does not name the request that it is for`,
       ),
     );
@@ -221,6 +211,7 @@ export class McpClient implements AsyncDisposable {
       try {
         answer = rpcResult(id, await this.#answerer(message)(method, params, { signal }));
       } catch (error) {
+        if (!signal.aborted && toPublicFailure(error, 'peer').withheld) reportUnexpected(error);
         answer = toRpcError(id, error);
       } finally {
         this.#serving.delete(id);
@@ -241,8 +232,7 @@ export class McpClient implements AsyncDisposable {
     const asker = this.#related(message, this.askers);
     if (asker) return asker;
     this.#report(`refused ${method}`);
-    throw new DuolaneError(
-      'unsupported',
+    throw unsupported(
       this.callers.several
         ? `${method} does not name its request, and several clients share this connection; name the request`
         : `${method} does not name its request, and ${new Set(this.askers.values()).size} requests are open; name the request`,
@@ -252,8 +242,8 @@ export class McpClient implements AsyncDisposable {
   /** Handles a request of the server, other than a question with a handler of its own. */
   async answer(method: string, params: JsonObject, options: Abortable): Promise<JsonObject> {
     if (method === 'ping') return {};
-    if (!this.#onRequest) throw new DuolaneError('unsupported', `unknown method "${method}"`);
-    if (!isObject(params)) throw new DuolaneError('invalid', 'invalid params: expected an object');
+    if (!this.#onRequest) throw unsupported(`unknown method "${method}"`);
+    if (!isObject(params)) throw invalid('invalid params: expected an object');
     return this.#onRequest(method, params, options);
   }
 }

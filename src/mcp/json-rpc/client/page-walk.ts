@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, malformed, tooLarge } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
@@ -80,24 +80,17 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
       const { nextCursor: next } = page;
       if (next === undefined || next === null) return yield { items };
       if (typeof next !== 'string')
-        throw new DuolaneError(
-          'malformed',
-          'the server sent an invalid nextCursor: expected a string',
-        );
+        throw malformed('the server sent an invalid nextCursor: expected a string');
       yield { items, nextCursor: next };
       this.#turnTo(next);
     }
-    throw new DuolaneError(
-      'too_large',
-      `the list of the server exceeds ${MAX_PAGES} pages; it may never end`,
-    );
+    throw tooLarge(`the list of the server exceeds ${MAX_PAGES} pages; it may never end`);
   }
 
   #turnTo(next: string): void {
     if (this.#cursor !== undefined) this.#seen.add(digest(this.#cursor));
     if (this.#seen.has(digest(next)))
-      throw new DuolaneError(
-        'malformed',
+      throw malformed(
         'the server sent the same cursor twice: expected a new one, the list would never end',
       );
     this.#cursor = next;
@@ -107,10 +100,7 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
 function itemsOf<T extends JsonObject>(page: JsonObject, key: string): readonly T[] {
   const items = page[key];
   if (!Array.isArray(items) || !items.every(isObject))
-    throw new DuolaneError(
-      'malformed',
-      `the server sent a page with invalid ${key}: expected an array of objects`,
-    );
+    throw malformed(`the server sent a page with invalid ${key}: expected an array of objects`);
   return items as unknown as readonly T[];
 }
 

@@ -1,10 +1,10 @@
-import { DuolaneError } from '../../../errors.ts';
+import { unsupported } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { AskOptions } from '../../types.ts';
 import type { McpClient } from './mcp-client.ts';
 import { bare } from '../protocol-versions.ts';
-import { keyOf } from '../input-codec.ts';
+import { keyOf } from '../../sources/input-codec.ts';
 import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds } from './input-rounds.ts';
 
@@ -46,8 +46,5 @@ export async function requestWithInput(
     client.askers.delete(id); // a request that could not be sent is never settled
     unlisten();
   }
-  throw new DuolaneError(
-    'unsupported',
-    `${method} needs an answer to a question of the server; set onRequest or ask`,
-  );
+  throw unsupported(`${method} needs an answer to a question of the server; set onRequest or ask`);
 }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Answer, InputRequest } from '../../../ask.ts';
 import type { JsonObject } from '../../../json.ts';
-import { onAbort } from '../../../stream/abort.ts';
+import { raceAbort } from '../../../stream/abort.ts';
 import type { Abortable } from '../../../stream/types.ts';
-import { fromWire, keyOf, toResponse } from '../input-codec.ts';
+import { fromWire, keyOf, toResponse } from '../../sources/input-codec.ts';
 
 /** Handles questions that a server asks before it responds to one of our requests. */
 export type AnswerServer = (
@@ -56,16 +56,11 @@ export class ServerQuestions {
     const request = fromWire(this.#callId, key, { method, params });
     const known = this.#answers.get(key);
     if (known) return toResponse(known, method);
-    let unlisten = (): void => {};
     try {
-      const answer = new Promise<Answer>((resolve, reject) => {
-        this.#open.set(key, { request, resolve });
-        unlisten = onAbort(signal, reject);
-      });
+      const answer = new Promise<Answer>((resolve) => this.#open.set(key, { request, resolve }));
       this.#asked(request);
-      return toResponse(await answer, method);
+      return toResponse(await raceAbort(answer, signal), method);
     } finally {
-      unlisten();
       this.#open.delete(key);
     }
   };

@@ -39,39 +39,29 @@ export class ChangeSubscription {
   }
 
   async *listen(options: Abortable = {}): AsyncGenerator<SourceChange, void, undefined> {
-    this.#addListener();
+    this.#listeners += 1;
+    if (this.#listeners === 1) this.#start();
     try {
       for await (const change of this.#client.changes.listen(options)) {
-        if (change.type === 'listening') await this.#untilAcknowledged(options.signal);
+        // Wait for the first acknowledgement.
+        if (change.type === 'listening')
+          // An abort only ends the wait: the loop over the changes throws it.
+          await raceAbort(this.#acknowledged, options.signal).catch(() => {});
         yield change;
       }
     } finally {
-      this.#removeListener();
+      this.#listeners -= 1;
+      if (this.#listeners === 0)
+        this.#stop?.abort(new DuolaneError('closed', 'the last listener has ended'));
     }
   }
 
-  #addListener(): void {
-    this.#listeners += 1;
-    if (this.#listeners > 1) return;
+  #start(): void {
     const stop = new AbortController();
     this.#stop = stop;
     this.#acknowledged = new Promise((ready) => {
       this.#run(stop.signal, ready).finally(ready).catch(reportUnexpected);
     });
-  }
-
-  #removeListener(): void {
-    this.#listeners -= 1;
-    if (this.#listeners === 0)
-      this.#stop?.abort(new DuolaneError('closed', 'the last listener has ended'));
-  }
-
-  /**
-   * Waits for the first acknowledgement. An abort only ends the wait: the loop over the changes
-   * throws it.
-   */
-  async #untilAcknowledged(signal: AbortSignal | undefined): Promise<void> {
-    await raceAbort(this.#acknowledged, signal).catch(() => {}); // the loop throws it
   }
 
   /** Keeps the subscription open. Never rejects. */

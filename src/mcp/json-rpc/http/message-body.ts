@@ -1,6 +1,6 @@
 import type { LightResponse } from '../../../http/light-fetch.ts';
 import { readBodyText } from '../../../http/read-body.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, malformed, tooLarge } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { InvalidLine } from '../../../wire/jsonl.ts';
 import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
@@ -19,15 +19,16 @@ export const mediaType = (message: Pick<LightResponse, 'headers'>): string =>
 export async function jsonMessages(response: LightResponse): Promise<readonly JsonObject[]> {
   const value = parse(await readText(response, MAX_BYTES));
   const messages = Array.isArray(value) ? value : [value];
-  if (!messages.every(isObject)) throw malformed('an invalid body: expected a JSON-RPC message');
+  if (!messages.every(isObject))
+    throw malformedBody('an invalid body: expected a JSON-RPC message');
   return messages;
 }
 
 /** Reads a body as text. Throws `too_large` beyond the limit without reading the rest. */
 export function readText(message: Request | LightResponse, maxBytes: number): Promise<string> {
-  const tooLarge = (): DuolaneError =>
-    new DuolaneError('too_large', `the body exceeds the limit of ${maxBytes} bytes; send less`);
-  return readBodyText(message, maxBytes, tooLarge);
+  return readBodyText(message, maxBytes, () =>
+    tooLarge(`the body exceeds the limit of ${maxBytes} bytes; send less`),
+  );
 }
 
 /** Yields the events of a body as they arrive. A broken connection throws `network`. */
@@ -45,8 +46,7 @@ export async function* sseEvents(
       }
       // An event over the limit that never ends would be read forever.
       if (decoder.oversized)
-        throw new DuolaneError(
-          'too_large',
+        throw tooLarge(
           'an event of the tool server exceeds the size limit; it is not read further',
         );
     }
@@ -73,7 +73,7 @@ export async function answerIn(response: LightResponse, id: string): Promise<Jso
 export function messageIn({ event, data }: SseMessage): JsonObject | undefined {
   if (event !== 'message' || data === '') return undefined;
   const value = parse(data);
-  if (!isObject(value)) throw malformed('an invalid event: expected a JSON-RPC message');
+  if (!isObject(value)) throw malformedBody('an invalid event: expected a JSON-RPC message');
   return value;
 }
 
@@ -81,9 +81,9 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw malformed('invalid text: expected JSON', cause);
+    throw malformedBody('invalid text: expected JSON', cause);
   }
 }
 
-const malformed = (what: string, cause?: unknown): DuolaneError =>
-  new DuolaneError('malformed', `the tool server sent ${what}`, { cause });
+const malformedBody = (what: string, cause?: unknown): DuolaneError =>
+  malformed(`the tool server sent ${what}`, cause);

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, invalid } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { decodeHeader, encodeHeaderText } from '../../../wire/encoded-header.ts';
 
@@ -53,7 +53,7 @@ function declared(
   return { path, header: `mcp-param-${name.toLowerCase()}` };
 }
 
-const bad = (why: string): DuolaneError => new DuolaneError('invalid', `${KEY}: ${why}`);
+const bad = (why: string): DuolaneError => invalid(`${KEY}: ${why}`);
 
 /** The value of a parameter as header text; `undefined` if the call does not have it. */
 export function paramText(args: unknown, { path }: ParamHeader): string | undefined {

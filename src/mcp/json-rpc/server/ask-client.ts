@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
+import { asArray, asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { VERSION_ERRORS } from '../protocol-versions.ts';
-import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
+import { CAPABILITY, keyOf, toAnswer, toWire } from '../../sources/input-codec.ts';
 import {
   type InputAttempt,
   askInRounds,
@@ -51,23 +51,19 @@ export function readRound(
   const known =
     typeof requestState === 'string' ? signer.verify(kindFor(owner), requestState, 'state') : {};
   if (typeof requestState === 'string' && known['of'] !== of)
-    throw new DuolaneError(
-      'invalid',
-      'invalid requestState: it belongs to another request; start again without it',
-    );
+    throw invalid('invalid requestState: it belongs to another request; start again without it');
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
-    throw new DuolaneError('invalid', 'the requestState has expired; start again without it');
-  const own = typeof known['id'] === 'string' ? known['id'] : id;
+    throw invalid('the requestState has expired; start again without it');
+  const own = asString(known['id'], id);
   // A client may answer only the questions that it got. Otherwise it could answer a question in
   // place of the person that `ask` asks, and approve its own call.
-  const asked = Array.isArray(known['asked']) ? new Set<unknown>(known['asked']) : undefined;
-  const responses = isObject(inputResponses) ? Object.entries(inputResponses) : [];
-  const given = responses.filter(([key]) => asked?.has(key));
+  const asked = new Set(asArray(known['asked']));
+  const given = Object.entries(asObject(inputResponses)).filter(([key]) => asked.has(key));
   return {
     of,
     id: own,
     answers: [
-      ...(Array.isArray(known['answers']) ? (known['answers'] as Answer[]) : []),
+      ...(asArray(known['answers']) as Answer[]),
       ...given.map(([key, response]) => toAnswer(own === '' ? key : `${own}/${key}`, response)),
     ],
     ...(typeof known['state'] === 'string' && { state: known['state'] }),
@@ -155,33 +151,25 @@ export async function serveWithQuestions(
   context: RequestContext,
   run: (ask: Ask) => Promise<JsonObject>,
 ): Promise<JsonObject> {
-  const attempt = async (round: Round): Promise<InputAttempt<JsonObject, AskingRound>> => {
+  let round = readRound(method, params, '', context);
+  const attempt = async (): Promise<InputAttempt<JsonObject, readonly InputRequest[]>> => {
     const collecting = new CollectingAsk(round.answers);
     try {
       return { result: await run(collecting.ask) };
     } catch (error) {
-      return { questions: { round, fresh: collecting.questionsAfter(error) } };
+      return { questions: collecting.questionsAfter(error) };
     }
   };
-  const again = async ({
-    round,
-    fresh,
-  }: AskingRound): Promise<InputAttempt<JsonObject, AskingRound>> => {
+  const again = async (fresh: readonly InputRequest[]) => {
     const obtained = await obtainAnswers(round, fresh, context);
     if (!obtained)
-      throw new DuolaneError(
-        'unsupported',
+      throw unsupported(
         `${method} needs an answer, but no one can be asked; set ask, or use a client with elicitation`,
       );
-    return 'result' in obtained ? obtained : attempt({ ...round, answers: obtained.answers });
+    if ('result' in obtained) return obtained;
+    round = { ...round, answers: obtained.answers };
+    return attempt();
   };
-  const first = await attempt(readRound(method, params, '', context));
   const message = `${method} asked more than ${MAX_INPUT_ROUNDS} times`;
-  return askInRounds(first, again, () => new DuolaneError('internal', message));
-}
-
-/** A round whose attempt ended with questions. */
-interface AskingRound {
-  readonly round: Round;
-  readonly fresh: readonly InputRequest[];
+  return askInRounds(await attempt(), again, () => new DuolaneError('internal', message));
 }

@@ -1,5 +1,5 @@
 import type { Ask } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { invalid } from '../../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import type { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
@@ -10,7 +10,7 @@ import type { MessageEndpoint, ToolSource } from '../../types.ts';
 import { serveWithQuestions } from './ask-client.ts';
 import { serveCall } from './tools-call.ts';
 import { PROTOCOL_VERSIONS } from '../protocol-versions.ts';
-import type { TokenSigner } from './signed-token.ts';
+import type { TokenSigner } from '../../sources/signed-token.ts';
 import { discoverResult, serveListen } from './stateless-requests.ts';
 import type { ResourceWatch } from './resource-watch.ts';
 
@@ -155,7 +155,7 @@ function capabilitiesOf(source: ToolSource): JsonObject {
 
 function string(name: string, value: unknown): string {
   if (typeof value === 'string') return value;
-  throw new DuolaneError('invalid', `invalid params: ${name} must be a string`);
+  throw invalid(`invalid params: ${name} must be a string`);
 }
 
 const optionalString = (name: string, value: unknown): string | undefined =>
@@ -163,5 +163,5 @@ const optionalString = (name: string, value: unknown): string | undefined =>
 
 function object(name: string, value: unknown): JsonObject {
   if (isObject(value)) return value;
-  throw new DuolaneError('invalid', `invalid params: ${name} must be an object`);
+  throw invalid(`invalid params: ${name} must be an object`);
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, toPublicFailure } from '../../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
@@ -24,7 +24,6 @@ import type {
   MessageEndpoint,
   OfferMessagesOptions,
   ReceiveOptions,
-  SourceChange,
   ToolSource,
 } from '../../types.ts';
 import { CALLER, callerName } from '../../sources/caller-names.ts';
@@ -32,7 +31,7 @@ import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodHandlers, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import { PendingRequests } from '../pending-requests.ts';
-import { TokenSigner } from './signed-token.ts';
+import { TokenSigner } from '../../sources/signed-token.ts';
 import { ResourceWatch } from './resource-watch.ts';
 import {
   complete,
@@ -82,23 +81,17 @@ const UNREADABLE = rpcError(
 /** A running request; several may have the same id. */
 class RunningRequest extends Cancellation {
   readonly id: RpcId;
-  /** Whether it only waits for changes; subscriptions have a limit of their own. */
-  readonly subscription: boolean;
-  /**
-   * The counters of its owner: requests without a session share one endpoint, so each owner has its
-   * own limits.
-   */
-  readonly load: Load;
 
-  constructor(id: RpcId, subscription: boolean, load: Load) {
+  constructor(id: RpcId) {
     super();
     this.id = id;
-    this.subscription = subscription;
-    this.load = load;
   }
 }
 
-/** How many requests of one owner are running. */
+/**
+ * How many requests of one owner are running: requests without a session share one endpoint, so
+ * each owner has its own limits. A request that only waits for changes is a subscription.
+ */
 interface Load {
   requests: number;
   subscriptions: number;
@@ -146,8 +139,7 @@ class MessageServer implements MessageEndpoint {
     if (isRpcRequest(message)) return this.#serve(message, options);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
-    else if (this.#requests.refuse(message)) return Promise.resolve(undefined);
-    else return Promise.resolve(UNREADABLE);
+    else if (!this.#requests.refuse(message)) return Promise.resolve(UNREADABLE);
     return Promise.resolve(undefined);
   }
 
@@ -196,20 +188,22 @@ class MessageServer implements MessageEndpoint {
       return rpcError(id, RPC.invalidParams, 'invalid params: expected an object');
     const { owner } = options;
     const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
-    const running = new RunningRequest(id, method === LISTEN, load);
-    const full = this.#fullFor(running);
+    const kind = method === LISTEN ? 'subscriptions' : 'requests';
+    const running = new RunningRequest(id);
+    const full = this.#fullFor(kind, load);
     if (full) return toRpcError(id, full);
     this.#loads.set(owner, load);
     const number = ++this.#served;
     this.#running.set(number, running);
-    load[running.subscription ? 'subscriptions' : 'requests'] += 1;
+    load[kind] += 1;
     const unfollow = running.follow(options);
     try {
       // Not every source checks a signal that aborted before the call.
       if (running.aborted) return undefined;
       const client = stateless ? readClient(params) : this.#client;
       const named = callerName(metaOf(params)[CALLER]);
-      const caller = stateless ? this.#sender(named, owner, number) : this.#inSession(named);
+      // In a session, the caller is the client, or the one of its own clients that it names.
+      const caller = stateless ? this.#sender(named, owner, number) : `${this.#id}/${named ?? ''}`;
       const context = this.#context(running, client, caller, options);
       const result = await handler(params, context);
       if (context.spoke) await this.#outbox.flushed();
@@ -217,21 +211,15 @@ class MessageServer implements MessageEndpoint {
       return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
       if (running.aborted) return undefined;
-      const answer = toRpcError(id, error);
-      if (answer.error.code === RPC.internalError && isInternal(error)) this.#onError(error);
-      return answer;
+      if (toPublicFailure(error, 'peer').withheld) this.#onError(error);
+      return toRpcError(id, error);
     } finally {
       unfollow();
       this.#running.take(number);
-      load[running.subscription ? 'subscriptions' : 'requests'] -= 1;
+      load[kind] -= 1;
       if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
       if (this.#running.size === 0) this.#onIdle();
     }
-  }
-
-  /** The caller in a session: the client, or the one of its own clients that it names. */
-  #inSession(named: string | undefined): string {
-    return `${this.#id}/${named ?? ''}`;
   }
 
   /**
@@ -244,20 +232,13 @@ class MessageServer implements MessageEndpoint {
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
-  #fullFor({ subscription, load }: RunningRequest): DuolaneError | undefined {
-    if (subscription)
-      return load.subscriptions < this.#maxSubscriptions
-        ? undefined
-        : new DuolaneError(
-            'overloaded',
-            `subscriptions exceed maxSubscriptions (${this.#maxSubscriptions}); try again later`,
-          );
-    return load.requests < MAX_RUNNING
-      ? undefined
-      : new DuolaneError(
-          'overloaded',
-          `concurrent requests exceed the limit (${MAX_RUNNING}); try again later`,
-        );
+  #fullFor(kind: keyof Load, load: Load): DuolaneError | undefined {
+    const [max, what] =
+      kind === 'subscriptions'
+        ? [this.#maxSubscriptions, 'subscriptions exceed maxSubscriptions']
+        : [MAX_RUNNING, 'concurrent requests exceed the limit'];
+    if (load[kind] < max) return undefined;
+    return new DuolaneError('overloaded', `${what} (${max}); try again later`);
   }
 
   #context(
@@ -321,9 +302,7 @@ class MessageServer implements MessageEndpoint {
   }
 
   async #relay(signal: AbortSignal): Promise<void> {
-    const changes: AsyncIterable<SourceChange> | undefined = this.#source.listen?.({ signal });
-    if (!changes) return;
-    for await (const { type } of changes)
+    for await (const { type } of this.#source.listen?.({ signal }) ?? [])
       if (type !== 'listening' && type !== 'resource')
         await this.#notifyAll(`notifications/${type}/list_changed`);
   }
@@ -332,9 +311,6 @@ class MessageServer implements MessageEndpoint {
     await this.#outbox.push({ jsonrpc: '2.0', method, ...(params && { params }) });
   }
 }
-
-/** Whether the client did not get the text of this error. */
-const isInternal = (error: unknown): boolean => DuolaneError.from(error).code === 'internal';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, tooLarge } from '../../../errors.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../types.ts';
 
@@ -21,8 +21,7 @@ export class ResourceWatch implements AsyncDisposable {
   async add(uri: string): Promise<void> {
     if (this.#watched.has(uri)) return;
     if (this.#watched.size >= MAX_WATCHED)
-      throw new DuolaneError(
-        'too_large',
+      throw tooLarge(
         `subscribed resources exceed the limit (${MAX_WATCHED}); unsubscribe some first`,
       );
     const stop = new AbortController();

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../errors.ts';
+import { type DuolaneError, invalid } from '../../../errors.ts';
 import { asObject, asStrings, isObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
@@ -56,8 +56,7 @@ export function readClient(params: JsonObject): ClientState {
   };
 }
 
-const lacks = (key: string): DuolaneError =>
-  new DuolaneError('invalid', `invalid params: _meta must have ${key}`);
+const lacks = (key: string): DuolaneError => invalid(`invalid params: _meta must have ${key}`);
 
 /** Adds the members that the stateless protocol requires in a result. */
 export function complete(

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { InputRequest } from '../../../ask.ts';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { runnerOf } from '../../registry/registry.ts';
 import { errorResult } from '../../registry/tool-result.ts';
 import type { LastEvent } from '../../registry/run-tool.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../../types.ts';
-import { type InputAttempt, askInRounds } from '../../sources/ask-rounds.ts';
+import { askInRounds } from '../../sources/ask-rounds.ts';
 import { digest, obtainAnswers, readRound } from './ask-client.ts';
 import { CALL_ID, withoutConnectionMeta } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
@@ -22,60 +22,35 @@ export async function serveCall(
   params: JsonObject,
   context: RequestContext,
 ): Promise<JsonObject> {
-  const first = context.client.stateless
-    ? resumed(toCall(params), params, context)
-    : toCall(params);
-  const last = await runOnce(source, first, context);
+  const asked = toCall(params);
+  const first = context.client.stateless ? resumed(asked, params, context) : asked;
+  let call = first;
+  const last = await runOnce(source, call, context);
   // Most calls ask nothing: they return here, without the cost of the rounds.
   if (last.type === 'result') return last.result;
-  return answerAndRepeat(source, { call: first, input: last }, params, context);
-}
-
-/** A call that ended with questions, and the event that has them. */
-interface AskingCall {
-  readonly call: ToolCall;
-  readonly input: Extract<LastEvent, { type: 'input' }>;
-}
-
-function answerAndRepeat(
-  source: ToolSource,
-  first: AskingCall,
-  params: JsonObject,
-  context: RequestContext,
-): Promise<JsonObject> {
   const of = digest('tools/call', params);
-  const again = async ({
-    call,
-    input,
-  }: AskingCall): Promise<InputAttempt<JsonObject, AskingCall>> => {
+  const again = async ({ requests, state }: Extract<LastEvent, { type: 'input' }>) => {
     const { id, answers = [] } = call;
-    const { state } = input;
-    const fresh = input.requests.filter(
-      (asked) => !answers.some((answer) => answer.id === asked.id),
+    const fresh = requests.filter(
+      ({ id: asked }) => !answers.some((answer) => answer.id === asked),
     );
     if (fresh.length === 0) throw askedAgain(call);
     const obtained = await obtainAnswers({ of, id, answers, state }, fresh, context);
     if (!obtained) return { result: errorResult(cannotAsk(fresh)) };
     if ('result' in obtained) return obtained;
-    const next = {
-      ...first.call,
-      answers: obtained.answers,
-      ...(state !== undefined && { state }),
-    };
-    const last = await runOnce(source, next, context);
-    return last.type === 'result' ? last : { questions: { call: next, input: last } };
+    call = { ...first, answers: obtained.answers, ...(state !== undefined && { state }) };
+    const next = await runOnce(source, call, context);
+    return next.type === 'result' ? next : { questions: next };
   };
-  return askInRounds({ questions: first }, again, () => askedAgain(first.call));
+  return askInRounds<JsonObject, typeof last>({ questions: last }, again, () => askedAgain(call));
 }
 
 const askedAgain = ({ name }: ToolCall): DuolaneError =>
   new DuolaneError('internal', `tool "${name}" asked again for what was answered`);
 
 function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCall {
-  if (typeof name !== 'string')
-    throw new DuolaneError('invalid', 'invalid params: name must be a string');
-  if (!isObject(args))
-    throw new DuolaneError('invalid', 'invalid params: arguments must be an object');
+  if (typeof name !== 'string') throw invalid('invalid params: name must be a string');
+  if (!isObject(args)) throw invalid('invalid params: arguments must be an object');
   const known = isObject(meta) ? withoutConnectionMeta(meta) : undefined;
   const id = known?.[CALL_ID];
   return {
@@ -136,8 +111,7 @@ async function relay(
 }
 
 const cannotAsk = (requests: readonly InputRequest[]): DuolaneError =>
-  new DuolaneError(
-    'unsupported',
+  unsupported(
     `the tool needs an answer (${requests.map(({ id, message }) => message ?? id).join('; ')}) ` +
       'but no one can be asked; offer it with `ask`, or use a client with elicitation',
   );

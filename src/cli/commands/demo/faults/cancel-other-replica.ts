@@ -5,7 +5,7 @@ import { serve } from '../../../../serve/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { memoryLog } from '../../../../task/memory/memory-log.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault, FaultReport, Side } from '../fault-types.ts';
 import { naiveServer } from '../naive-server.ts';
 
 const STEPS = 20;
@@ -16,8 +16,7 @@ export const cancelOtherReplica: Fault = {
   rule: 'A cancel reaches the run, wherever it is',
   naive: 'Each replica has a Map of its runs; cancel searches there.',
   ours: 'A cancel is an entry in the shared log; the replica that runs the task is notified.',
-  async runNaive(signal) {
-    const report = new FaultReport();
+  async runNaive(report, signal) {
     let steps = 0;
     let ended: () => void = () => {};
     const isEnded = new Promise<void>((resolve) => (ended = resolve));
@@ -49,8 +48,7 @@ export const cancelOtherReplica: Fault = {
     await isEnded;
     return verdict(report, steps);
   },
-  async runOurs(signal) {
-    const report = new FaultReport();
+  async runOurs(report, signal) {
     let steps = 0;
     const agent: Agent = async function* (_turn, ctx) {
       yield { type: 'status', message: 'working' };
@@ -83,7 +81,7 @@ async function work(signal: AbortSignal, onStep: () => void): Promise<void> {
   }
 }
 
-function verdict(report: FaultReport, steps: number): ReturnType<FaultReport['end']> {
+function verdict(report: FaultReport, steps: number): Side {
   report.add(`the agent did ${steps} of ${STEPS} steps`);
   const kept = steps < STEPS;
   return report.end(kept, kept ? 'it stopped' : 'it ran to the end, at your cost');

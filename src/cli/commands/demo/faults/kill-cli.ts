@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../../../errors.ts';
 import { openSession } from '../../../../host/index.ts';
 import { spawnProcess, type ProcessTransport } from '../../../../process/index.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault, FaultReport } from '../fault-types.ts';
 import { deltaOf, NaiveHost } from '../naive-host.ts';
 import { FaultSetup } from '../fault-setup.ts';
 
@@ -14,8 +14,7 @@ export const killCli: Fault = {
   doctor: 'turn-without-result',
   naive: 'Read lines until the end; the text so far is the response.',
   ours: 'A turn without a result is an error that reports how the process exited, its stderr and last frames.',
-  async runNaive() {
-    const report = new FaultReport();
+  async runNaive(report) {
     await using setup = await FaultSetup.open({ script: SCRIPT });
     await using host = new NaiveHost(setup);
     host.prompt('What helps against fever?');
@@ -36,8 +35,7 @@ export const killCli: Fault = {
       result ? 'the response is complete' : 'half a response is taken as complete',
     );
   },
-  async runOurs() {
-    const report = new FaultReport();
+  async runOurs(report) {
     await using setup = await FaultSetup.open({ script: SCRIPT });
     let cli: ProcessTransport | undefined;
     const transport = (launch: Parameters<typeof spawnProcess>[0]): ProcessTransport =>

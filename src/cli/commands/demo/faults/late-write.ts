@@ -1,6 +1,6 @@
 import { openSession } from '../../../../host/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault } from '../fault-types.ts';
 import { NaiveHost } from '../naive-host.ts';
 import { ONE_CALL, FaultSetup } from '../fault-setup.ts';
 
@@ -12,8 +12,7 @@ export const lateWrite: Fault = {
   doctor: 'tool-answer-lost',
   naive: 'Close the session when the user exits. The handler is not notified, and writes.',
   ours: 'Closing aborts the signal of the handler and waits for it; a late result is dropped and logged, never thrown.',
-  async runNaive() {
-    const report = new FaultReport();
+  async runNaive(report) {
     await using setup = await FaultSetup.open({ script: ONE_CALL, toolMs: TOOL_MS });
     const host = new NaiveHost(setup);
     let failure: Error | undefined;
@@ -39,8 +38,7 @@ export const lateWrite: Fault = {
       failure ? 'an unhandled rejection, which ends the process' : 'nothing happened',
     );
   },
-  async runOurs() {
-    const report = new FaultReport();
+  async runOurs(report) {
     let aborted = false;
     let called: () => void = () => {};
     const isCalled = new Promise<void>((resolve) => (called = resolve));

@@ -4,7 +4,7 @@ import type { AgentEvent } from '../../../../event/types.ts';
 import { serve } from '../../../../serve/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
 import { memoryLog } from '../../../../task/memory/memory-log.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault, FaultReport, Side } from '../fault-types.ts';
 import { events, naiveServer } from '../naive-server.ts';
 
 const COUNT = 30;
@@ -19,8 +19,7 @@ export const lostEvent: Fault = {
   doctor: 'server-resume-gap',
   naive: 'An event emitter per task: connected clients get the event.',
   ours: 'Events are numbered in the log before they are sent; a client resumes after its last one.',
-  async runNaive(signal) {
-    const report = new FaultReport();
+  async runNaive(report, signal) {
     const task = new EventEmitter();
     await using server = await naiveServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -49,8 +48,7 @@ export const lostEvent: Fault = {
     await run;
     return verdict(report, new Set(seen).size);
   },
-  async runOurs(signal) {
-    const report = new FaultReport();
+  async runOurs(report, signal) {
     await using log = memoryLog();
     await using server = await serve(counting, { log, page: false });
     const client = await connectA2A(server.url, { signal });
@@ -82,7 +80,7 @@ async function* counting(): AsyncGenerator<AgentEvent, void, undefined> {
   }
 }
 
-function verdict(report: FaultReport, got: number): ReturnType<FaultReport['end']> {
+function verdict(report: FaultReport, got: number): Side {
   report.add(`${got} of ${COUNT} events arrived`);
   return report.end(got === COUNT, got === COUNT ? 'no gap' : `${COUNT - got} events are lost`);
 }

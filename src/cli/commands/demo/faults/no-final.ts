@@ -2,7 +2,7 @@ import type { Agent } from '../../../../event/types.ts';
 import { serve } from '../../../../serve/index.ts';
 import { memoryLog } from '../../../../task/memory/memory-log.ts';
 import { checkStream } from '../../../../trace/index.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault, FaultReport, Side } from '../fault-types.ts';
 import { events, eventLine, eventLabel, naiveServer, streamRequest } from '../naive-server.ts';
 
 const ids = { taskId: 'task-1', contextId: 'context-1' };
@@ -25,8 +25,7 @@ export const noFinal: Fault = {
   doctor: 'stream-no-final',
   naive: 'Send events as they arrive; on an error, log it and end the response.',
   ours: 'Events are normalized before they are stored: whatever the agent throws or omits, there is one final event.',
-  async runNaive(signal) {
-    const report = new FaultReport();
+  async runNaive(report, signal) {
     await using server = await naiveServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(eventLine(submitted));
@@ -38,8 +37,7 @@ export const noFinal: Fault = {
     });
     return await follow(report, server.url, signal);
   },
-  async runOurs(signal) {
-    const report = new FaultReport();
+  async runOurs(report, signal) {
     await using log = memoryLog();
     const failing: Agent = async function* () {
       yield { type: 'text.delta', id: 'a', delta: await agent() };
@@ -52,11 +50,7 @@ export const noFinal: Fault = {
   },
 };
 
-async function follow(
-  report: FaultReport,
-  url: string,
-  signal: AbortSignal,
-): Promise<ReturnType<FaultReport['end']>> {
+async function follow(report: FaultReport, url: string, signal: AbortSignal): Promise<Side> {
   const checker = checkStream({ requestId: 1 });
   let line = 0;
   for await (const data of events(url, streamRequest('hello'), signal)) {

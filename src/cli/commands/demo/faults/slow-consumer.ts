@@ -1,6 +1,6 @@
 import { openSession } from '../../../../host/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault, FaultReport, Side } from '../fault-types.ts';
 import { NaiveHost } from '../naive-host.ts';
 import { FaultSetup } from '../fault-setup.ts';
 
@@ -18,8 +18,7 @@ export const slowConsumer: Fault = {
   rule: 'Neither lane waits for the other',
   naive: 'One loop reads the pipe: show a message, answer a request, next line.',
   ours: 'A control frame is dispatched when it is parsed. Messages wait in a queue that overflows to disk.',
-  async runNaive() {
-    const report = new FaultReport();
+  async runNaive(report) {
     let asked = 0;
     await using setup = await FaultSetup.open({
       script: SCRIPT,
@@ -38,8 +37,7 @@ export const slowConsumer: Fault = {
     }
     return verdict(report, first, asked);
   },
-  async runOurs() {
-    const report = new FaultReport();
+  async runOurs(report) {
     let asked = 0;
     await using setup = await FaultSetup.open({
       script: SCRIPT,
@@ -58,11 +56,7 @@ export const slowConsumer: Fault = {
   },
 };
 
-function verdict(
-  report: FaultReport,
-  first: number,
-  asked: number,
-): ReturnType<FaultReport['end']> {
+function verdict(report: FaultReport, first: number, asked: number): Side {
   const waitedMs = asked - first;
   report.add(`the consumer takes ${MESSAGE_MS} ms for each message`);
   report.add(`the tool was called ${waitedMs} ms after the first text`);

@@ -1,5 +1,5 @@
 import { query } from '../../../../host/index.ts';
-import { type Fault, FaultReport } from '../fault-types.ts';
+import type { Fault } from '../fault-types.ts';
 import { NaiveHost } from '../naive-host.ts';
 import { judge, ONE_CALL, FaultSetup } from '../fault-setup.ts';
 
@@ -9,8 +9,7 @@ export const stringPrompt: Fault = {
   doctor: 'input-closed-early',
   naive: 'The prompt is a string: write it, close stdin, read the response.',
   ours: 'A string is wrapped into a stream. Stdin closes when the run is idle, never before.',
-  async runNaive() {
-    const report = new FaultReport();
+  async runNaive(report) {
     await using setup = await FaultSetup.open({
       script: ONE_CALL,
       onTool: () => report.add('the tool runs'),
@@ -38,8 +37,7 @@ export const stringPrompt: Fault = {
       kept ? 'the tool was used' : 'the tool was never used, and nothing failed',
     );
   },
-  async runOurs() {
-    const report = new FaultReport();
+  async runOurs(report) {
     await using setup = await FaultSetup.open({
       script: ONE_CALL,
       onTool: (what) => report.add(`the tool is ${what}`),

@@ -1,7 +1,7 @@
 import type { LightResponse } from '../../../../http/light-fetch.ts';
-import { DuolaneError, type ErrorCode } from '../../../../errors.ts';
+import { DuolaneError, type DuolaneErrorOptions, type ErrorCode } from '../../../../errors.ts';
 import { codeOfStatus, parseRetryAfter } from '../../../../http-status.ts';
-import { isObject } from '../../../../json.ts';
+import { asObject, isObject, omitUndefined, tryParse } from '../../../../json.ts';
 import { fromRpcError } from '../../../../wire/json-rpc-errors.ts';
 
 /** How many bytes of an error body are read. */
@@ -22,7 +22,8 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
 export async function httpError(response: LightResponse, what: string): Promise<DuolaneError> {
   const { status } = response;
   const body = await readErrorBody(response);
-  const error = rpcErrorIn(body);
+  const rpc = asObject(tryParse(body))['error'];
+  const error = isObject(rpc) ? fromRpcError(rpc) : undefined;
   const detail = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
   const byStatus = CODES[status] ?? codeOfStatus(status);
   // A JSON-RPC code says more than a 400, and a 404 may mean the method or the address.
@@ -32,22 +33,8 @@ export async function httpError(response: LightResponse, what: string): Promise<
   return new DuolaneError(
     code,
     `the tool server responded to ${what} with HTTP ${status}${detail ? `: ${detail}` : ''}${advice}`,
-    {
-      status,
-      ...(error && { cause: error.cause }),
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
-    },
+    omitUndefined<DuolaneErrorOptions>({ status, cause: error?.cause, retryAfterMs }),
   );
-}
-
-function rpcErrorIn(body: string): DuolaneError | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return isObject(value) && isObject(value['error']) ? fromRpcError(value['error']) : undefined;
-  } catch {
-    // A body that is not JSON has no JSON-RPC error; the HTTP status is reported.
-    return undefined;
-  }
 }
 
 /**

@@ -1,12 +1,7 @@
-import {
-  type LightFetch,
-  lightFetch,
-  type LightInit,
-  type LightResponse,
-} from '../../../../http/light-fetch.ts';
+import { type LightFetch, lightFetch, type LightResponse } from '../../../../http/light-fetch.ts';
 import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../../../../errors.ts';
-import type { JsonObject } from '../../../../json.ts';
+import { type JsonObject, omitUndefined } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { encodeRpc } from '../../../../wire/json-rpc.ts';
 import { readErrorBody } from './http-errors.ts';
@@ -74,12 +69,8 @@ export class HttpConnection {
    * signal.
    */
   open(signal?: AbortSignal): Exchange {
-    const ask: Ask = (url, init, more) =>
-      this.#fetch(url, {
-        ...init,
-        headers: { ...this.#headers, ...more, ...init.headers },
-      });
-    return new Exchange(ask, [signal, this.#scope.signal], this.#authorizer);
+    const signals = [signal, this.#scope.signal];
+    return new Exchange(this.#fetch, this.#headers, signals, this.#authorizer);
   }
 
   close(reason: DuolaneError): void {
@@ -89,25 +80,22 @@ export class HttpConnection {
   }
 }
 
-type Ask = (
-  url: URL,
-  init: LightInit,
-  more?: Readonly<Record<string, string>>,
-) => Promise<LightResponse>;
-
 /** A request and its follow-up requests, which end together. */
 export class Exchange implements Disposable {
-  readonly #fetch: Ask;
+  readonly #fetch: typeof globalThis.fetch | LightFetch;
+  readonly #headers: Readonly<Record<string, string>>;
   readonly #authorizer: Authorizer | undefined;
   readonly #scope = new AbortController();
   readonly #unlisten: readonly (() => void)[];
 
   constructor(
-    fetch: Ask,
+    fetch: typeof globalThis.fetch | LightFetch,
+    headers: Readonly<Record<string, string>>,
     signals: readonly (AbortSignal | undefined)[],
     authorizer: Authorizer | undefined,
   ) {
     this.#fetch = fetch;
+    this.#headers = headers;
     this.#authorizer = authorizer;
     this.#unlisten = signals.map((signal) =>
       onAbort(signal, (reason) => this.#scope.abort(reason)),
@@ -145,14 +133,15 @@ export class Exchange implements Disposable {
     { method, headers, body }: HttpRequest,
     more?: Readonly<Record<string, string>>,
   ): Promise<LightResponse> {
+    const own = omitUndefined<Record<string, string>>(headers);
     const init = {
       method,
-      headers: defined(headers),
+      headers: { ...this.#headers, ...more, ...own },
       signal: this.signal,
       ...(body && { body: encodeRpc(body) }),
     };
     try {
-      return await this.#fetch(url, init, more);
+      return await this.#fetch(url, init);
     } catch (error) {
       this.signal.throwIfAborted();
       throw unreachable(url, error);
@@ -174,11 +163,6 @@ export class Exchange implements Disposable {
     this.#scope.abort(new DuolaneError('closed', 'the exchange has ended'));
   }
 }
-
-const defined = (headers: HttpRequest['headers']): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  );
 
 function unreachable(url: URL, error: unknown): DuolaneError {
   const cause: unknown = error instanceof Error && error.cause ? error.cause : error;

@@ -1,5 +1,5 @@
 import type { LightResponse } from '../../../../http/light-fetch.ts';
-import { DuolaneError } from '../../../../errors.ts';
+import { DuolaneError, malformed } from '../../../../errors.ts';
 import { asArray, asObject, isObject, type JsonObject } from '../../../../json.ts';
 import { settledWithin, sleep } from '../../../../stream/abort.ts';
 import { Channel } from '../../../../stream/channel.ts';
@@ -172,8 +172,7 @@ export class HttpTransport implements MessageTransport {
           signal: exchange.signal,
         });
       default:
-        throw new DuolaneError(
-          'malformed',
+        throw malformed(
           `the tool server sent ${mediaType(response) || 'no content type'} in response to ${request.method}: expected JSON or an event stream; check that ${this.#connection.url.href} is its MCP endpoint`,
         );
     }

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../../errors.ts';
+import { DuolaneError, malformed } from '../../../../errors.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { Channel } from '../../../../stream/channel.ts';
@@ -103,8 +103,7 @@ export class SseTransport implements MessageTransport {
     if (!URL.canParse(address, url.href)) throw noEndpoint();
     const endpoint = new URL(address, url);
     if (endpoint.origin !== url.origin)
-      throw new DuolaneError(
-        'malformed',
+      throw malformed(
         `the tool server at ${url.origin} sent an address at ${endpoint.origin}: expected one of its own origin`,
       );
     return endpoint;
@@ -112,7 +111,6 @@ export class SseTransport implements MessageTransport {
 }
 
 const noEndpoint = (): DuolaneError =>
-  new DuolaneError(
-    'malformed',
+  malformed(
     'the server sent no address for messages: expected an endpoint event; check that the URL is the event stream of an MCP server (type sse)',
   );

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isObject, type JsonObject } from '../../../../json.ts';
+import { asObject, type JsonObject } from '../../../../json.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
@@ -121,7 +121,7 @@ export class HttpSession implements AsyncDisposable {
 
   /** Remembers a cancellation: on a connection of its own, it may arrive before its request. */
   #cancel({ params }: JsonObject): void {
-    const id = isObject(params) ? params['requestId'] : undefined;
+    const id = asObject(params)['requestId'];
     if (!isRpcId(id) || this.#running.has(id)) return;
     this.#overtaken.add(id);
     const [oldest] = this.#overtaken;
@@ -130,7 +130,7 @@ export class HttpSession implements AsyncDisposable {
   }
 
   #begin(answer: JsonObject | undefined): void {
-    const version = isObject(answer?.['result']) && answer['result']['protocolVersion'];
+    const version = asObject(answer?.['result'])['protocolVersion'];
     if (typeof version === 'string') this.version = version;
   }
 

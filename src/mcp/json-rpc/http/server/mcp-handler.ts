@@ -13,7 +13,7 @@ import { ParamHeaders } from '../param-headers.ts';
 import { postedMessage } from './read-post.ts';
 import { refuseRequest } from './http-responses.ts';
 import { HttpSession } from './http-session.ts';
-import { postStateless, type Stateless } from './stateless-post.ts';
+import { postStateless } from './stateless-post.ts';
 
 /** The limits of an MCP endpoint, and which hosts and origins it accepts. */
 export interface McpHandlerOptions extends OfferMessagesOptions, OriginGuardOptions {
@@ -57,140 +57,31 @@ export interface McpHandler extends AsyncDisposable {
  * ```
  */
 export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
-  return new Handler(source, options);
-}
+  const { onError = reportUnexpected, idleMs = 600_000, maxSessions = 1_000 } = options;
+  const stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
+  const sessions = new Map<string, HttpSession>();
+  let disposed = false;
 
-/** The response of a disposed handler to new clients. */
-export const CLOSING = 'the server is closing; try again later';
-
-class Handler implements McpHandler {
-  readonly #source: ToolSource;
-  readonly #options: McpHandlerOptions;
-  readonly #stateless: Stateless;
-  readonly #sessions = new Map<string, HttpSession>();
-  readonly #sweeper: NodeJS.Timeout;
-  readonly #onError: (error: unknown) => void;
-  #disposed = false;
-
-  constructor(source: ToolSource, options: McpHandlerOptions) {
-    this.#source = source;
-    this.#options = options;
-    this.#onError = options.onError ?? reportUnexpected;
-    this.#stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
-    const { idleMs = 600_000 } = options;
-    this.#sweeper = setInterval(() => this.#sweep(idleMs), Math.min(idleMs, 30_000));
-    this.#sweeper.unref();
-  }
-
-  get sessions(): number {
-    return this.#sessions.size;
-  }
-
-  readonly handle = async (request: Request, owner?: string): Promise<Response> => {
-    try {
-      return refuseForeignOrigin(request, this.#options) ?? (await this.#route(request, owner));
-    } catch (error) {
-      // A client that disconnects inside its request is not a failure of this server.
-      if (error !== CLIENT_DISCONNECTED) this.#onError(error);
-      return refuseRequest(500, 'internal error', RPC.internalError);
-    }
+  const close = async (id: string): Promise<void> => {
+    const session = sessions.get(id);
+    sessions.delete(id);
+    await session?.[Symbol.asyncDispose]();
   };
-
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
-    this.#disposed = true;
-    clearInterval(this.#sweeper);
-    const sessions = [...this.#sessions.keys()];
-    await Promise.all(sessions.map((id) => this.#close(id)));
-    await this.#stateless.end[Symbol.asyncDispose]();
-  }
-
-  async #route(request: Request, owner: string | undefined): Promise<Response> {
-    switch (request.method) {
-      case 'POST':
-        return this.#post(request, owner);
-      case 'GET': {
-        if (!accepts(request, 'text/event-stream'))
-          return refuseRequest(406, 'the client must accept text/event-stream');
-        const session = this.#session(request, owner);
-        return session instanceof HttpSession
-          ? session.get(request.headers.get('last-event-id'), request.signal)
-          : session;
-      }
-      case 'DELETE': {
-        const session = this.#session(request, owner);
-        if (!(session instanceof HttpSession)) return session;
-        await this.#close(session.id);
-        return new Response(null, { status: 200 });
-      }
-      default:
-        return notAllowed(request.method);
-    }
-  }
-
-  async #post(request: Request, owner: string | undefined): Promise<Response> {
-    if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
-      return refuseRequest(
-        406,
-        'the client must accept both application/json and text/event-stream',
-      );
-    if (mediaType(request) !== 'application/json')
-      return refuseRequest(415, 'the content type must be application/json');
-    const message = await postedMessage(request, this.#options.maxBodyBytes);
-    if (message instanceof Response) return message;
-    if (speaksStateless(request, message))
-      return postStateless({ ...this.#stateless, owner }, message, request);
-    if (isRpcRequest(message) && message.method === 'initialize')
-      return this.#begin(message, owner, request.signal);
-    const session = this.#session(request, owner);
-    return session instanceof HttpSession ? session.post(message, request.signal) : session;
-  }
-
-  async #begin(
-    message: JsonObject,
-    owner: string | undefined,
-    signal: AbortSignal,
-  ): Promise<Response> {
-    if (!(await this.#makeRoom(owner)))
-      return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
-    // Check again after the wait: a session that starts after `dispose` would never be closed.
-    if (this.#disposed) return refuseRequest(503, CLOSING, RPC.internalError);
-    const session = new HttpSession(this.#source, this.#options, owner);
-    this.#sessions.set(session.id, session);
-    const response = await session.post(message, signal);
-    if (session.version === '') {
-      await this.#close(session.id);
-      response.headers.delete('mcp-session-id');
-    }
-    return response;
-  }
-
-  /** Returns the session of a request, or the error response. */
-  #session(request: Request, owner: string | undefined): HttpSession | Response {
-    const version = request.headers.get('mcp-protocol-version');
-    if (version === STATELESS_VERSION) return notAllowed(request.method);
-    if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
-      return refuseRequest(400, `unsupported protocol version "${version}"`);
-    const id = request.headers.get('mcp-session-id');
-    if (id === null)
-      return refuseRequest(400, 'missing header Mcp-Session-Id; start with initialize');
-    const session = this.#sessions.get(id);
-    // A session of another owner is reported as missing, so that guessing ids reveals nothing.
-    if (session && session.owner === owner) return session;
-    return refuseRequest(404, 'session not found; start again with initialize', -32001);
-  }
+  const sweep = (): void => {
+    for (const { id, idle, usedAt } of sessions.values())
+      if (idle && usedAt < performance.now() - idleMs) close(id).catch(onError);
+  };
+  const sweeper = setInterval(sweep, Math.min(idleMs, 30_000)).unref();
 
   /**
    * Closes a session to make room, of the owner with the most sessions. Otherwise one caller could
    * end the sessions of all others by opening new ones, or block them with sessions that are never
    * idle.
    */
-  async #makeRoom(owner: string | undefined): Promise<boolean> {
-    const { maxSessions = 1_000 } = this.#options;
-    if (this.#sessions.size < maxSessions) return true;
+  const makeRoom = async (owner: string | undefined): Promise<boolean> => {
+    if (sessions.size < maxSessions) return true;
     const byOwner = new Map<string | undefined, HttpSession[]>();
-    for (const session of this.#sessions.values()) {
+    for (const session of sessions.values()) {
       const known = byOwner.get(session.owner);
       if (known) known.push(session);
       else byOwner.set(session.owner, [session]);
@@ -203,21 +94,109 @@ class Handler implements McpHandler {
     const isGreedy = candidates === own;
     const oldest = oldestOf(candidates.filter((session) => session.idle));
     const closing = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
-    if (closing) await this.#close(closing.id);
+    if (closing) await close(closing.id);
     return closing !== undefined;
-  }
+  };
 
-  #sweep(idleMs: number): void {
-    for (const { id, idle, usedAt } of this.#sessions.values())
-      if (idle && usedAt < performance.now() - idleMs) this.#close(id).catch(this.#onError);
-  }
+  const begin = async (
+    message: JsonObject,
+    owner: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Response> => {
+    if (!(await makeRoom(owner)))
+      return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
+    // Check again after the wait: a session that starts after `dispose` would never be closed.
+    if (disposed) return refuseRequest(503, CLOSING, RPC.internalError);
+    const session = new HttpSession(source, options, owner);
+    sessions.set(session.id, session);
+    const response = await session.post(message, signal);
+    if (session.version === '') {
+      await close(session.id);
+      response.headers.delete('mcp-session-id');
+    }
+    return response;
+  };
 
-  async #close(id: string): Promise<void> {
-    const session = this.#sessions.get(id);
-    this.#sessions.delete(id);
-    await session?.[Symbol.asyncDispose]();
-  }
+  /** Handles a request in its session, or returns the error response. */
+  const inSession = async (
+    { method, headers }: Request,
+    owner: string | undefined,
+    run: (session: HttpSession) => Response | Promise<Response>,
+  ): Promise<Response> => {
+    const version = headers.get('mcp-protocol-version');
+    if (version === STATELESS_VERSION) return notAllowed(method);
+    if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
+      return refuseRequest(400, `unsupported protocol version "${version}"`);
+    const id = headers.get('mcp-session-id');
+    if (id === null)
+      return refuseRequest(400, 'missing header Mcp-Session-Id; start with initialize');
+    const session = sessions.get(id);
+    // A session of another owner is reported as missing, so that guessing ids reveals nothing.
+    if (session && session.owner === owner) return run(session);
+    return refuseRequest(404, 'session not found; start again with initialize', -32001);
+  };
+
+  const post = async (request: Request, owner: string | undefined): Promise<Response> => {
+    if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
+      return refuseRequest(
+        406,
+        'the client must accept both application/json and text/event-stream',
+      );
+    if (mediaType(request) !== 'application/json')
+      return refuseRequest(415, 'the content type must be application/json');
+    const message = await postedMessage(request, options.maxBodyBytes);
+    if (message instanceof Response) return message;
+    if (speaksStateless(request, message))
+      return postStateless({ ...stateless, owner }, message, request);
+    if (isRpcRequest(message) && message.method === 'initialize')
+      return begin(message, owner, request.signal);
+    return inSession(request, owner, (session) => session.post(message, request.signal));
+  };
+
+  const route = async (request: Request, owner: string | undefined): Promise<Response> => {
+    switch (request.method) {
+      case 'POST':
+        return post(request, owner);
+      case 'GET':
+        if (!accepts(request, 'text/event-stream'))
+          return refuseRequest(406, 'the client must accept text/event-stream');
+        return inSession(request, owner, (session) =>
+          session.get(request.headers.get('last-event-id'), request.signal),
+        );
+      case 'DELETE':
+        return inSession(request, owner, async ({ id }) => {
+          await close(id);
+          return new Response(null, { status: 200 });
+        });
+      default:
+        return notAllowed(request.method);
+    }
+  };
+
+  return {
+    get sessions() {
+      return sessions.size;
+    },
+    async handle(request, owner) {
+      try {
+        return refuseForeignOrigin(request, options) ?? (await route(request, owner));
+      } catch (error) {
+        // A client that disconnects inside its request is not a failure of this server.
+        if (error !== CLIENT_DISCONNECTED) onError(error);
+        return refuseRequest(500, 'internal error', RPC.internalError);
+      }
+    },
+    [Symbol.asyncDispose]: disposeOnce(async () => {
+      disposed = true;
+      clearInterval(sweeper);
+      await Promise.all([...sessions.keys()].map(close));
+      await stateless.end[Symbol.asyncDispose]();
+    }),
+  };
 }
+
+/** The response of a disposed handler to new clients. */
+export const CLOSING = 'the server is closing; try again later';
 
 const oldestOf = (sessions: readonly HttpSession[]): HttpSession | undefined =>
   sessions.reduce<HttpSession | undefined>(

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../../../errors.ts';
-import { bodyProblem, type JsonObject } from '../../../../json.ts';
+import { bodyProblem, type JsonObject, tryParse } from '../../../../json.ts';
 import { readRpc, RPC, type RpcMessage } from '../../../../wire/json-rpc.ts';
 import { readText } from '../message-body.ts';
 import { jsonOf, refuseRequest } from './http-responses.ts';
@@ -24,11 +24,8 @@ export async function postedMessage(
   }
   const problem = bodyProblem(text);
   if (problem !== undefined) return refuseRequest(400, problem, RPC.invalidRequest);
-  try {
-    const message = readRpc(JSON.parse(text));
-    return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
-  } catch {
-    // The error is that the text is not JSON; the message of the parser adds nothing.
-    return refuseRequest(400, 'parse error: expected JSON', RPC.parseError);
-  }
+  const value = tryParse(text);
+  if (value === undefined) return refuseRequest(400, 'parse error: expected JSON', RPC.parseError);
+  const message = readRpc(value);
+  return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
 }

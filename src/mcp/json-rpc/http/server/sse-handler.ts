@@ -22,82 +22,63 @@ interface SseClient {
  * session: when it ends, its calls are aborted. Limits and checks are those of `mcpHandler`.
  */
 export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
-  return new SseHandler(source, options);
-}
+  const { onError = reportUnexpected, maxSessions = 1_000, maxBodyBytes } = options;
+  const clients = new Map<string, SseClient>();
+  let disposed = false;
 
-class SseHandler implements McpHandler {
-  readonly #source: ToolSource;
-  readonly #options: McpHandlerOptions;
-  readonly #clients = new Map<string, SseClient>();
-  readonly #onError: (error: unknown) => void;
-  #disposed = false;
-
-  constructor(source: ToolSource, options: McpHandlerOptions) {
-    this.#source = source;
-    this.#options = options;
-    this.#onError = options.onError ?? reportUnexpected;
-  }
-
-  get sessions(): number {
-    return this.#clients.size;
-  }
-
-  readonly handle = async (request: Request, owner?: string): Promise<Response> => {
-    const refused = refuseForeignOrigin(request, this.#options);
-    if (refused) return refused;
-    if (request.method === 'GET') return this.#open(request, owner);
-    if (request.method === 'POST')
-      // Only reading the body can fail here, because the client disconnected.
-      return this.#post(request, owner).catch(() => refuseRequest(400, 'the body is incomplete'));
-    return refuseRequest(405, `method ${request.method} is not allowed`);
+  const close = async (id: string): Promise<void> => {
+    const client = clients.get(id);
+    clients.delete(id);
+    client?.stream.end();
+    await client?.end[Symbol.asyncDispose]();
   };
 
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
-
-  async #dispose(): Promise<void> {
-    this.#disposed = true;
-    await Promise.all([...this.#clients.keys()].map((id) => this.#close(id)));
-  }
-
-  #open({ url, signal }: Request, owner: string | undefined): Response {
-    if (this.#disposed) return refuseRequest(503, CLOSING);
-    if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
+  const open = ({ url, signal }: Request, owner: string | undefined): Response => {
+    if (disposed) return refuseRequest(503, CLOSING);
+    if (clients.size >= maxSessions)
       return refuseRequest(503, 'all sessions are in use; try again later');
     const id = randomUUID();
-    const end = offerMessages(this.#source, this.#options);
+    const end = offerMessages(source, options);
     const stream = new ResumableStream();
-    this.#clients.set(id, { owner, end, stream });
-    sendOutgoing(end, (message) => stream.push(message)).catch(this.#onError);
-    const address = `${new URL(url).pathname}?session=${id}`;
-    return streamOf(
-      stream.read({
-        first: { event: 'endpoint', data: address },
-        onClose: () => {
-          this.#close(id).catch(this.#onError);
-        },
-        signal,
-      }),
-    );
-  }
+    clients.set(id, { owner, end, stream });
+    sendOutgoing(end, (message) => stream.push(message)).catch(onError);
+    const first = { event: 'endpoint', data: `${new URL(url).pathname}?session=${id}` };
+    const onClose = (): void => {
+      close(id).catch(onError);
+    };
+    return streamOf(stream.read({ first, onClose, signal }));
+  };
 
-  async #post(request: Request, owner: string | undefined): Promise<Response> {
-    const client = this.#clients.get(new URL(request.url).searchParams.get('session') ?? '');
+  const post = async (request: Request, owner: string | undefined): Promise<Response> => {
+    const client = clients.get(new URL(request.url).searchParams.get('session') ?? '');
     if (!client || client.owner !== owner)
       return refuseRequest(404, 'session not found; open the event stream again');
-    const message = await postedMessage(request, this.#options.maxBodyBytes);
+    const message = await postedMessage(request, maxBodyBytes);
     if (message instanceof Response) return message;
     // The response is sent on the stream later; this request does not wait for it.
     client.end
       .receive(message)
       .then((answer) => answer && client.stream.push(answer))
-      .catch(this.#onError);
+      .catch(onError);
     return new Response(null, { status: 202 });
-  }
+  };
 
-  async #close(id: string): Promise<void> {
-    const client = this.#clients.get(id);
-    this.#clients.delete(id);
-    client?.stream.end();
-    await client?.end[Symbol.asyncDispose]();
-  }
+  return {
+    get sessions() {
+      return clients.size;
+    },
+    async handle(request, owner) {
+      const refused = refuseForeignOrigin(request, options);
+      if (refused) return refused;
+      if (request.method === 'GET') return open(request, owner);
+      if (request.method === 'POST')
+        // Only reading the body can fail here, because the client disconnected.
+        return post(request, owner).catch(() => refuseRequest(400, 'the body is incomplete'));
+      return refuseRequest(405, `method ${request.method} is not allowed`);
+    },
+    [Symbol.asyncDispose]: disposeOnce(async () => {
+      disposed = true;
+      await Promise.all([...clients.keys()].map(close));
+    }),
+  };
 }

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../../../errors.ts';
-import { asArray, asObject, type JsonObject } from '../../../../json.ts';
+import { asArray, asNumber, asObject, type JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { Cancellation } from '../../../../stream/cancellation.ts';
 import { decodeHeader } from '../../../../wire/encoded-header.ts';
@@ -62,10 +62,7 @@ export async function postStateless(
   return streamOf(stream.read({ signal, onClose: () => disconnect(DISCONNECTED) }));
 }
 
-const codeOf = (answer: JsonObject): number => {
-  const { code } = (answer['error'] ?? {}) as { code?: unknown };
-  return typeof code === 'number' ? code : 0;
-};
+const codeOf = ({ error }: JsonObject): number => asNumber(asObject(error)['code']) ?? 0;
 
 /**
  * Returns an error response if the headers differ from the body: a proxy may have decided by the

@@ -1,5 +1,5 @@
 import type { LightResponse } from '../../../../../http/light-fetch.ts';
-import { DuolaneError } from '../../../../../errors.ts';
+import { type DuolaneError, invalid } from '../../../../../errors.ts';
 import type { JsonObject } from '../../../../../json.ts';
 import { raceAbort } from '../../../../../stream/abort.ts';
 import type { Authorizer } from '../http-exchange.ts';
@@ -152,8 +152,7 @@ export class OAuth implements Authorizer {
  */
 function checkClient({ client }: OAuthOptions): void {
   if (client?.secret === undefined || client.issuer !== undefined) return;
-  throw new DuolaneError(
-    'invalid',
+  throw invalid(
     'missing option "oauth.client.issuer": a client secret is sent only to the issuer that it is for; ' +
       'set the issuer of your authorization server, e.g. https://login.example.com',
   );

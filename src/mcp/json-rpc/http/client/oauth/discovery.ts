@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../../../../errors.ts';
+import { type DuolaneError, unauthorized } from '../../../../../errors.ts';
 import type { JsonObject } from '../../../../../json.ts';
 import type { Challenge } from './challenge.ts';
 import { type Documents, urlIn } from './documents.ts';
@@ -110,5 +110,4 @@ function covers(resource: string, { origin, pathname }: URL): boolean {
   return known.origin === origin && (pathname === base || `${pathname}/`.startsWith(`${base}/`));
 }
 
-export const oauthError = (what: string): DuolaneError =>
-  new DuolaneError('unauthorized', `cannot log in: ${what}`);
+export const oauthError = (what: string): DuolaneError => unauthorized(`cannot log in: ${what}`);

@@ -1,5 +1,5 @@
-import { DuolaneError } from '../../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../../json.ts';
+import { DuolaneError, unauthorized } from '../../../../../errors.ts';
+import { isObject, type JsonObject, tryParse } from '../../../../../json.ts';
 import type { Fetch } from '../../../../../http/light-fetch.ts';
 import { addressesOf, isPrivateAddress } from '../../../../../http/public-address.ts';
 import { readText } from '../../message-body.ts';
@@ -58,8 +58,8 @@ export class Documents {
     try {
       const response = await this.#follow(url, { ...init, signal });
       const { ok, status } = response;
-      const body = parse(await readText(response, MAX_BYTES));
-      return { ok, status, ...(body && { body }) };
+      const body = tryParse(await readText(response, MAX_BYTES));
+      return { ok, status, ...(isObject(body) && { body }) };
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof DuolaneError) throw error;
@@ -80,8 +80,7 @@ export class Documents {
       if (!URL.canParse(location, url.href)) break;
       url = new URL(location, url);
     }
-    throw new DuolaneError(
-      'unauthorized',
+    throw unauthorized(
       `cannot log in: ${first.origin} redirects more than ${MAX_REDIRECTS} times or to an invalid address`,
     );
   }
@@ -91,8 +90,7 @@ export class Documents {
     if (url.origin === this.#server.origin) return;
     this.#allowsPrivate ??= isPrivate(this.#server);
     if ((await this.#allowsPrivate) || !(await isPrivate(url))) return;
-    throw new DuolaneError(
-      'unauthorized',
+    throw unauthorized(
       `cannot log in at ${url.origin}: it is a private address, named by the public server ${this.#server.origin}`,
     );
   }
@@ -120,23 +118,10 @@ export class OAuthRefusal extends DuolaneError {
 export function safe(url: URL): URL {
   const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
   if (url.protocol === 'https:' || (url.protocol === 'http:' && local)) return url;
-  throw new DuolaneError(
-    'unauthorized',
-    `cannot log in at ${url.origin}: expected an https address`,
-  );
+  throw unauthorized(`cannot log in at ${url.origin}: expected an https address`);
 }
 
 export const urlIn = (document: JsonObject, key: string): URL | undefined => {
   const value = document[key];
   return typeof value === 'string' && URL.canParse(value) ? safe(new URL(value)) : undefined;
 };
-
-function parse(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    // The caller treats a body that is not a JSON object as no document.
-    return undefined;
-  }
-}

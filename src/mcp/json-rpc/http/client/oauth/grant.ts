@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { DuolaneError } from '../../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../../json.ts';
+import { unauthorized } from '../../../../../errors.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../../../../json.ts';
 import { type KnownClient, sign } from './oauth-client.ts';
 import { oauthError, supports, type Realm } from './discovery.ts';
 import { type Documents, OAuthRefusal, urlIn } from './documents.ts';
@@ -40,16 +40,16 @@ export async function logIn(
   const [verifier, state] = [randomBytes(32), randomBytes(16)].map((bytes) =>
     bytes.toString('base64url'),
   ) as [string, string];
-  const query = {
+  const query = omitUndefined<Record<string, string>>({
     response_type: 'code',
     client_id: client.id,
     redirect_uri: String(redirectUrl),
     state,
     code_challenge: createHash('sha256').update(verifier).digest('base64url'),
     code_challenge_method: 'S256',
-    ...(scope !== undefined && { scope }),
-    ...(realm.resource !== undefined && { resource: realm.resource }),
-  };
+    scope,
+    resource: realm.resource,
+  });
   for (const [key, value] of Object.entries(query)) endpoint.searchParams.set(key, value);
   const code = readReturn(new URL(await authorize(endpoint, { signal })), state, realm);
   const form = { code, code_verifier: verifier, redirect_uri: String(redirectUrl) };
@@ -83,11 +83,7 @@ function readReturn({ searchParams }: URL, state: string, { issuer, metadata }: 
 
 /** Logs the client itself in, without a person. */
 export const useCredentials = (entry: RealmClient, scope: string | undefined): Promise<Token> =>
-  requestToken(
-    entry,
-    { grant_type: 'client_credentials', ...(scope !== undefined && { scope }) },
-    scope,
-  );
+  requestToken(entry, omitUndefined({ grant_type: 'client_credentials', scope }), scope);
 
 /**
  * Refreshes a token; `undefined` if the authorization server does not accept the refresh token any
@@ -125,7 +121,7 @@ async function requestToken(
 function readToken(answer: JsonObject, issuer: string, scope: string | undefined): Token {
   const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds } = answer;
   if (typeof accessToken !== 'string' || !/^[\x21-\x7e]+$/.test(accessToken))
-    throw new DuolaneError('unauthorized', `${issuer} sent no token: expected an access_token`);
+    throw unauthorized(`${issuer} sent no token: expected an access_token`);
   return {
     accessToken,
     issuer,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../../../../../errors.ts';
+import { unauthorized } from '../../../../../errors.ts';
 import type { JsonObject } from '../../../../../json.ts';
 import { supports, type Realm } from './discovery.ts';
 import { type Documents, urlIn } from './documents.ts';
@@ -45,10 +45,7 @@ async function register(
 ): Promise<JsonObject> {
   const endpoint = urlIn(metadata, 'registration_endpoint');
   if (!endpoint || redirectUrl === undefined)
-    throw new DuolaneError(
-      'unauthorized',
-      `${issuer} does not register clients; set the option oauth.client`,
-    );
+    throw unauthorized(`${issuer} does not register clients; set the option oauth.client`);
   const { hostname, protocol } = new URL(redirectUrl);
   const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
   const body = {
@@ -72,8 +69,7 @@ const preferred = ({ token_endpoint_auth_methods_supported: known }: JsonObject)
 function fromRegistration(registered: JsonObject, metadata: JsonObject): KnownClient {
   const { client_id: id, client_secret: secret, token_endpoint_auth_method: told } = registered;
   if (typeof id !== 'string')
-    throw new DuolaneError(
-      'unauthorized',
+    throw unauthorized(
       'the authorization server sent a registration without client_id: expected a string',
     );
   const client = { id, ...(typeof secret === 'string' && secret !== '' && { secret }) };

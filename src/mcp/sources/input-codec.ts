@@ -1,5 +1,5 @@
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
+import { malformed, invalid } from '../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../json.ts';
 
 /** The requests that a server may send to a client, and the client capability that each needs. */
@@ -42,8 +42,7 @@ export function toWire({ kind, message, schema, data }: InputRequest): WireInput
 export function fromWire(callId: string, key: string, value: unknown): InputRequest {
   const { method, params = {} } = asObject(value);
   if (typeof method !== 'string' || !isObject(params))
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the server sent the question "${key}" without a method: expected a method and params`,
     );
   const { message, requestedSchema, mode, _meta: meta } = params;
@@ -72,15 +71,13 @@ export const keyOf = (callId: string, { id }: Pick<InputRequest, 'id'>): string 
  */
 export function toAnswer(id: string, response: unknown): Answer {
   if (!isObject(response))
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the client sent an answer to "${id}" that is not an object: expected an object`,
     );
   const { action, content } = response;
   if (action === undefined) return { id, action: 'accept', content: response };
   if (action !== 'accept' && action !== 'decline' && action !== 'cancel')
-    throw new DuolaneError(
-      'malformed',
+    throw malformed(
       `the client sent an answer to "${id}" with an unknown action: expected accept, decline or cancel`,
     );
   return { id, action, ...(content !== undefined && { content }) };
@@ -94,8 +91,7 @@ export function toResponse({ action, content }: Answer, method: string): JsonObj
   if (method === 'elicitation/create')
     return { action, ...(action === 'accept' && content !== undefined && { content }) };
   if (action === 'accept' && isObject(content)) return content;
-  throw new DuolaneError(
-    'invalid',
+  throw invalid(
     `cannot complete ${method}: the request was declined; handle the refusal or ask again`,
   );
 }

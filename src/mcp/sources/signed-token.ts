@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { DuolaneError } from '../../../errors.ts';
-import { asObject, type JsonObject } from '../../../json.ts';
+import { invalid } from '../../errors.ts';
+import { asObject, type JsonObject } from '../../json.ts';
 
 const own = randomBytes(32);
 
@@ -29,8 +29,7 @@ export class TokenSigner {
     const [payload = '', mark = ''] = text.split('.');
     const [ours, given] = [this.#mark(kind, payload), Buffer.from(mark, 'base64url')];
     if (ours.length !== given.length || !timingSafeEqual(ours, given))
-      throw new DuolaneError(
-        'invalid',
+      throw invalid(
         `invalid ${what}: expected one that this server created; start again without it`,
       );
     const value: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
