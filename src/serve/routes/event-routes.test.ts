@@ -58,9 +58,11 @@ async function textAtEnd(log: TaskLog, task: string): Promise<string> {
 }
 
 test('a signed address delivers its event once, and a repeated delivery changes nothing', async () => {
+  const audited: unknown[] = [];
   await using served = await serve(cashier, {
     log: memoryLog(),
     page: false,
+    audit: { sink: ({ actor, object }) => void audited.push([actor, object['question']]) },
     auth: { bearer: { ann: 'secret of ann' } },
     events: { key: KEY },
     logger: SILENT,
@@ -80,6 +82,8 @@ test('a signed address delivers its event once, and a repeated delivery changes 
   expect(first.status).toBe(202);
   expect(await post(url, { cents: 900 })).toEqual(first);
   expect(await textAtEnd(served.log, task)).toBe('paid 500');
+  // Only the holder of the address is known to have sent it, not the owner of the task.
+  expect(audited[0]).toEqual(['', 'paid']);
   expect(await post(url, { cents: 900 })).toEqual(first);
 });
 

@@ -84,18 +84,20 @@ function eventRoutes(
         const { data } = await readJsonBody(request, maxBodyBytes);
         const snapshot = await getOwnTask(log, task, { owner });
         if (!snapshot) throw noTask(task);
-        return deliver(runner, snapshot, snapshot.current?.messageId ?? '', event, data);
+        const turn = snapshot.current?.messageId ?? '';
+        return deliver(runner, snapshot, { task, turn, id: event }, data, owner);
       },
     },
     {
       method: 'POST',
       path: `${PATH}:token`,
       async handle({ request, params }) {
-        const { task, turn, id } = read(params['token'] ?? '');
+        const event = read(params['token'] ?? '');
         const data = await readJsonBody(request, maxBodyBytes);
-        const snapshot = await log.get(task);
-        if (!snapshot) throw noTask(task);
-        return deliver(runner, snapshot, turn, id, data);
+        const snapshot = await log.get(event.task);
+        if (!snapshot) throw noTask(event.task);
+        // No caller is known, so the audit log must not name the owner of the task.
+        return deliver(runner, snapshot, event, data, undefined);
       },
     },
   ];
@@ -109,13 +111,13 @@ function eventRoutes(
 async function deliver(
   runner: Pick<Runner, 'submit'>,
   snapshot: Snapshot,
-  turn: string,
-  id: string,
+  { task, turn, id }: AwaitedEvent,
   data: unknown,
+  owner: string | undefined,
 ): Promise<Response> {
-  const { agent, task, context, owner, turns, current, waits = [] } = snapshot;
+  const { agent, context, turns, current, waits = [] } = snapshot;
   const isOpen = awaitsEvent(snapshot, id) && current?.messageId === turn;
-  const messageId = `event/${turn}/${id}`;
+  const messageId = `event/${task}/${turn}/${id}`;
   const isKnown = turns.some((each) => each.messageId === messageId);
   if (!isOpen && !isKnown)
     throw new DuolaneError(
@@ -125,7 +127,6 @@ async function deliver(
     );
   const schema = waits.find((wait) => wait.id === id)?.schema;
   if (isOpen && schema) await checkForm(schema, data);
-  const tenant = turns[0]?.tenant;
   const answer = omitUndefined<Answer>({ id, action: 'accept', content: data });
   const submitted: Turn = {
     agent,
@@ -134,7 +135,7 @@ async function deliver(
     messageId,
     parts: [],
     answers: [answer],
-    ...omitUndefined({ owner, tenant }),
+    ...omitUndefined({ owner }),
   };
   const { seq } = await runner.submit(submitted);
   return Response.json({ task, event: id, seq }, { status: 202 });
