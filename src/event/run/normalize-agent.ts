@@ -69,9 +69,10 @@ export interface RunHost extends Pick<AgentContext, 'task' | 'logger' | 'trace' 
   readonly ask?: Ask;
   /**
    * Called when the agent begins to wait for an answer, a time or an event, and when it goes on. An
-   * agent that runs a durable step at the same time does not count as waiting.
+   * agent that runs a durable step at the same time does not count as waiting. `restMs`: how long
+   * it waits at least, if that is known.
    */
-  readonly onWaiting?: (isWaiting: boolean) => void;
+  readonly onWaiting?: (isWaiting: boolean, restMs?: number) => void;
   /** What earlier runs of the turn have stored and shown, if they have stored durable steps. */
   readonly earlier?: EarlierRuns;
   /** Resolves when every event that was read so far is durable. Without it, reading is enough. */
@@ -357,7 +358,9 @@ class AgentDriver implements NormalizedRun {
     const isWaiting = this.#asking > 0 && this.#working === 0;
     if (isWaiting === this.#isWaiting) return;
     this.#isWaiting = isWaiting;
-    this.#host.onWaiting?.(isWaiting);
+    // A question may be answered at any time.
+    const isTimed = isWaiting && this.#asking === this.#steps.waits;
+    this.#host.onWaiting?.(isWaiting, isTimed ? this.#steps.restMs : undefined);
   }
 
   async #returnAgent(): Promise<void> {

@@ -58,8 +58,8 @@ export class StepRunner implements DurableSteps {
   readonly #used = new Map<string, UsedStep>();
   /** Whether the log knows that the turn has durable steps. */
   #isAnnounced: boolean;
-  /** Waits that a suspension leaves open. */
-  readonly #waiting = new Set<string>();
+  /** Waits that a suspension leaves open, and until when; undefined if no time ends the wait. */
+  readonly #waiting = new Map<string, number | undefined>();
   /** Events from outside: those that have arrived, and the steps that wait for one. */
   readonly #events = new Map<string, Answer>();
   readonly #listeners = new Map<string, (event: Answer) => void>();
@@ -73,6 +73,18 @@ export class StepRunner implements DurableSteps {
   /** Whether a suspended run has something to wait for. */
   get isWaiting(): boolean {
     return this.#waiting.size > 0;
+  }
+
+  /** How long all waits last at least, in ms. Undefined if one may end at any time. */
+  get restMs(): number | undefined {
+    const times = [...this.#waiting.values()];
+    const known = times.filter((until) => until !== undefined);
+    return known.length < times.length ? undefined : Math.min(...known) - Date.now();
+  }
+
+  /** How many waits are open. */
+  get waits(): number {
+    return this.#waiting.size;
   }
 
   /** Takes an event from outside. Returns false if no step waits for it, now or in the log. */
@@ -235,7 +247,7 @@ export class StepRunner implements DurableSteps {
     signal?.throwIfAborted();
     const until =
       stored?.until ?? (timeoutMs === undefined ? undefined : Math.ceil(Date.now() + timeoutMs));
-    this.#waiting.add(id);
+    this.#waiting.set(id, undefined);
     if (!stored)
       await this.#host.store({
         id,
@@ -243,7 +255,7 @@ export class StepRunner implements DurableSteps {
         status: 'waiting',
         ...omitUndefined({ schema, until }),
       });
-    const event = await this.#whileWaiting(id, () => this.#event(id, until), signal);
+    const event = await this.#whileWaiting(id, undefined, () => this.#event(id, until), signal);
     if (event?.action === 'accept') {
       const { content } = event;
       const output = content === undefined ? {} : { output: content };
@@ -289,14 +301,19 @@ export class StepRunner implements DurableSteps {
   }
 
   #until(id: string, at: number): Promise<void> {
-    return this.#whileWaiting(id, () => sleepUntil(at, this.#host.stop.signal));
+    return this.#whileWaiting(id, at, () => sleepUntil(at, this.#host.stop.signal));
   }
 
   /** A suspended run keeps the wait open. Otherwise it is over when `wait` is. */
-  async #whileWaiting<T>(id: string, wait: () => Promise<T>, given?: AbortSignal): Promise<T> {
+  async #whileWaiting<T>(
+    id: string,
+    until: number | undefined,
+    wait: () => Promise<T>,
+    given?: AbortSignal,
+  ): Promise<T> {
     const { signal } = this.#host.stop;
     signal.throwIfAborted();
-    this.#waiting.add(id);
+    this.#waiting.set(id, until);
     this.#host.onWaiting(1);
     try {
       const either = given ? AbortSignal.any([signal, given]) : signal;

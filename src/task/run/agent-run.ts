@@ -172,8 +172,8 @@ export class AgentRun {
   }
 
   // A person may take any time: meanwhile the deadline is paused, and after `suspendAfterMs` the
-  // run is suspended.
-  readonly #onWaiting = (asks: boolean): void => {
+  // run is suspended; a run that sleeps for longer than that, immediately.
+  readonly #onWaiting = (asks: boolean, restMs = 0): void => {
     const isWaiting = asks && !this.#stop.aborted;
     if (isWaiting === this.#isWaiting) return;
     this.#isWaiting = isWaiting;
@@ -181,7 +181,8 @@ export class AgentRun {
     const suspendAfterMs = this.#options.onWaiting(isWaiting ? 1 : -1);
     if (!isWaiting) return this.#stop.aborted ? undefined : this.#deadline.start();
     this.#deadline.stop();
-    this.#suspending = setTimeout(() => this.suspend(), suspendAfterMs);
+    const ms = restMs > suspendAfterMs ? 0 : suspendAfterMs;
+    this.#suspending = setTimeout(() => this.suspend(), ms);
   };
 
   #abort(code: 'canceled' | 'suspended' | 'timeout', message: string): void {

@@ -189,6 +189,17 @@ export function steppedRuns({ replica, start }: Place): void {
     expect(shape(entries)).not.toContain('run.suspended');
   });
 
+  test('a long sleep is suspended immediately', async () => {
+    const agent: Agent = async function* (_turn, ctx) {
+      await ctx.sleep('night', 8 * 60 * 60 * 1000);
+      yield say('woke');
+    };
+    const a = replica();
+    await start(a, { a: agent }, { suspendAfterMs: 600_000 }).submit(turn('a', 't'));
+    await until(a.log, 't', isSuspended);
+    expect((await a.log.requestCancel('t')).state).toBe('canceled');
+  });
+
   for (const mode of ['live', 'suspended', 'killed'] as const)
     test(`an event from outside reaches its wait once: ${mode}`, async () => {
       const agent: Agent = async function* (_turn, ctx) {
