@@ -55,7 +55,10 @@ export interface DurableSteps {
    *
    * @example
    * ```ts
-   * const hits = await ctx.step('search', ({ signal, key }) => search(query, { signal, key }));
+   * const status = await context.step('order', async ({ signal, key }) => {
+   *   const headers = { 'idempotency-key': key };
+   *   return (await fetch(url, { method: 'POST', headers, signal })).status;
+   * });
    * ```
    */
   step<T>(

@@ -29,7 +29,7 @@ export interface EventRouteOptions {
 /** Signed addresses for events from outside, and the routes that take events. */
 export interface EventAddresses {
   readonly eventUrl: EventUrls;
-  routes(options: EventRouteOptions): readonly HttpRoute[];
+  readonly routes: (options: EventRouteOptions) => readonly HttpRoute[];
 }
 
 const LIFE_MS = 7 * 24 * 60 * 60 * 1000;
