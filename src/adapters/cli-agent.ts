@@ -261,7 +261,7 @@ async function* finishCalls(
       finished.push({ call });
       continue;
     }
-    const result = yield* callTool(source, { ...call, name: tool }, ctx);
+    const result = yield* callTool(source, { ...call, name: tool }, ctx, ctx.task.answers);
     yield resultEvent(call, result);
     finished.push({ call, result });
   }

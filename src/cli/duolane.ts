@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { EXIT, helpOf, readArgs, signalOf } from './command.ts';
 import { COMMANDS } from './command-table.ts';
-import { stripControlCharacters } from './terminal/entry-printer.ts';
+import { stripControlCharacters } from '../event/text/control-characters.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

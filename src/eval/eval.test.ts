@@ -102,6 +102,30 @@ describe('an evaluation', () => {
     expect([yes?.pass, no?.pass]).toEqual([true, true]);
   });
 
+  test('a cancel that comes after the end, and a scorer without a score, are runs that fail', async () => {
+    const cases: EvalCase[] = [
+      { name: 'late', input: 'lane', cancelOn: 'run.finished' },
+      { name: 'next', input: 'lane' },
+    ];
+    const runs = await all(cases, { scorers: [(() => undefined) as never] });
+    expect(runs.map(failing)).toEqual([
+      [
+        'outcome 0: expected canceled, got completed',
+        expect.stringContaining('the scorer threw: it returned no score'),
+      ],
+      [expect.stringContaining('the scorer threw: it returned no score')],
+    ]);
+  });
+
+  test.each([{ atOnce: 0 }, { atOnce: Number.NaN }, { rounds: 0.5 }, { timeoutMs: 2 ** 31 }])(
+    'refuses %j, with which it would wait forever or do nothing',
+    async (options) => {
+      await expect(all([{ name: 'one', input: 'lane' }], options)).rejects.toMatchObject({
+        code: 'invalid',
+      });
+    },
+  );
+
   test('an agent that throws, one that is too slow and a broken scorer are runs that fail', async () => {
     const broken = (): never => {
       throw new Error('no judge');

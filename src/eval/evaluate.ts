@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError, errorMessage } from '../errors.ts';
 import type { Agent, Entry, Logger } from '../event/types.ts';
+import { asObject } from '../json.ts';
+import { checkNumbers } from '../task/check-numbers.ts';
 import { completeTurn } from '../task/run/complete-turn.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import { createRunner } from '../task/run/runner.ts';
@@ -46,6 +48,10 @@ export async function* evaluate(
 ): AsyncGenerator<Evaluated, void, undefined> {
   const { name = 'agent', scorers = [], atOnce = 1, rounds = 1, timeoutMs = 300_000 } = options;
   checkNames(cases);
+  checkNumbers({ timeoutMs });
+  for (const [option, count] of Object.entries({ atOnce, rounds }))
+    if (!Number.isInteger(count) || count < 1)
+      throw new DuolaneError('invalid', `invalid ${option} ${count}: expected 1 or more`);
   await using log = memoryLog();
   await using runner = createRunner({
     log,
@@ -106,7 +112,10 @@ async function entriesOf(
     entries.push(entry);
     if (entry.type !== each.cancelOn || canceled) continue;
     canceled = true;
-    await host.log.requestCancel(ids.task);
+    await host.log.requestCancel(ids.task).catch((error: unknown) => {
+      // The run has ended meanwhile: its outcome shows that the cancel came too late.
+      if (DuolaneError.from(error).code !== 'closed') throw error;
+    });
   }
   return entries;
 }
@@ -114,7 +123,7 @@ async function entriesOf(
 async function scored(run: EvalRun, scorers: readonly Scorer[]): Promise<Evaluated> {
   const own = scorers.map(async (scorer): Promise<Score> => {
     try {
-      return await scorer(run);
+      return checked(await scorer(run));
     } catch (error) {
       const why = `the scorer threw: ${errorMessage(error)}`;
       return { name: scorer.name || 'scorer', value: 0, pass: false, why };
@@ -122,6 +131,13 @@ async function scored(run: EvalRun, scorers: readonly Scorer[]): Promise<Evaluat
   });
   const scores = [...scoresOf(run), ...(await Promise.all(own))];
   return { ...run, scores, pass: scores.every(({ pass }) => pass) };
+}
+
+function checked(score: unknown): Score {
+  const { name, value, pass } = asObject(score);
+  if (typeof name === 'string' && typeof value === 'number' && typeof pass === 'boolean')
+    return score as Score;
+  throw new DuolaneError('invalid', 'it returned no score: expected { name, value, pass }');
 }
 
 function checkNames(cases: readonly EvalCase[]): void {

@@ -38,8 +38,11 @@ export type ReportedRun = Pick<
  */
 export function reportOf(agent: string, runs: readonly Measured[]): EvalReport {
   const scores = new Map<string, number[]>();
-  for (const { name, value } of runs.flatMap((run) => run.scores))
-    scores.set(name, [...(scores.get(name) ?? []), value]);
+  for (const { name, value } of runs.flatMap((run) => run.scores)) {
+    const values = scores.get(name);
+    if (values) values.push(value);
+    else scores.set(name, [value]);
+  }
   return omitUndefined<EvalReport>({
     format: 'duolane-eval',
     version: 1,

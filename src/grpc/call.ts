@@ -8,6 +8,7 @@ import { DuolaneError, unauthorized } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { fromHeaders, type Metadata, toHeaders } from './metadata.ts';
+import { type ReceivedBytes, type Receiving, receivingTooMuch } from '../http/received-bytes.ts';
 import type { UnsentBytes } from '../http/unsent-bytes.ts';
 import { Outbound } from './outbound.ts';
 import { toTrailers } from './status.ts';
@@ -56,6 +57,8 @@ export interface CallLimits {
   readonly messageMs: number;
   /** What waits for all clients of the server together. */
   readonly unsent: UnsentBytes;
+  /** What has arrived of incomplete messages, of all calls of the server together. */
+  readonly received: ReceivedBytes;
 }
 
 /**
@@ -67,6 +70,8 @@ export class ServerCall extends Cancellation implements CallContext {
   readonly path: string;
   readonly stream: ServerHttp2Stream;
   readonly messageMs: number;
+  /** Counts the message that is arriving. */
+  readonly receiving: Receiving;
   readonly #headers: IncomingHttpHeaders;
   readonly #hooks: CallHooks;
   readonly #outbound: Outbound;
@@ -82,11 +87,12 @@ export class ServerCall extends Cancellation implements CallContext {
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
     hooks: CallHooks,
-    { stallMs, messageMs, unsent }: CallLimits,
+    { stallMs, messageMs, unsent, received }: CallLimits,
   ) {
     super();
     this.stream = stream;
     this.messageMs = messageMs;
+    this.receiving = received.begin(() => this.end(receivingTooMuch()));
     this.path = headers[':path'] ?? '';
     this.#headers = headers;
     this.#hooks = hooks;
@@ -97,6 +103,7 @@ export class ServerCall extends Cancellation implements CallContext {
       clearTimeout(this.#timer);
       clearTimeout(this.#expiry);
       this.#outbound.close();
+      this.receiving.end();
       if (!this.#trailers)
         this.#abort(new DuolaneError('canceled', 'the client canceled the call or disconnected'));
       hooks.ended();
@@ -182,6 +189,7 @@ export class ServerCall extends Cancellation implements CallContext {
     this.#trailers = error === undefined ? { 'grpc-status': 0 } : trailersOf(error);
     clearTimeout(this.#timer);
     clearTimeout(this.#expiry);
+    this.receiving.end();
     if (error !== undefined) this.#abort(error);
     if (this.stream.headersSent) this.stream.end();
     else

@@ -33,6 +33,11 @@ export class FrameDecoder {
     return this.#bytes > 0;
   }
 
+  /** How many bytes of an incomplete message are buffered. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   decode(chunk: Uint8Array): Uint8Array[] {
     const messages: Uint8Array[] = [];
     if (this.#bytes + chunk.length < this.#wanted) {

@@ -199,6 +199,78 @@ describe('a server limits', () => {
     expect(await statusOf(third)).toBe(8);
   });
 
+  test('calls of one principal to half of maxCalls', async () => {
+    const listening = await server({ maxCalls: 4, authorize: ({ metadata }) => metadata['who'] });
+    const session = client(listening);
+    const as = (who: string): ClientHttp2Stream => {
+      const headers = { ':method': 'POST', ':path': '/test.Test/Unary', who };
+      const stream = session.request(
+        { ...headers, 'content-type': 'application/grpc' },
+        { endStream: false },
+      );
+      stream.on('error', () => {});
+      return stream;
+    };
+    const silent = [as('eve'), as('eve')];
+    await expect.poll(() => listening.calls).toBe(2);
+    expect(await statusOf(as('eve'))).toBe(8);
+    const other = as('ada');
+    other.end(encodeFrame(Buffer.from('go')));
+    expect(await statusOf(other)).toBe(0);
+    for (const each of silent) each.close(8);
+    await expect.poll(() => listening.calls).toBe(0);
+    const later = as('eve');
+    later.end(encodeFrame(Buffer.from('go')));
+    expect(await statusOf(later)).toBe(0);
+  });
+
+  test.each(['Check', 'Watch'])(
+    'calls of Health/%s without a request: the oldest ends, so that probes get their answer',
+    async (name) => {
+      const listening = await server();
+      const session = client(listening);
+      const path = `/grpc.health.v1.Health/${name}`;
+      const [oldest, second] = [call(session, path), call(session, path)];
+      await expect.poll(() => listening.calls).toBe(2);
+      const ended = statusOf(oldest);
+      const probe = call(session, path);
+      probe.end(encodeFrame(new Uint8Array()));
+      await once(probe, 'data');
+      expect(await ended).toBe(8);
+      expect(second.closed).toBe(false);
+    },
+  );
+
+  test.each(['health.v1.Health/Check', 'reflection.v1.ServerReflection/ServerReflectionInfo'])(
+    'the requests of %s, which needs no credentials, to 8 KiB',
+    async (name) => {
+      const listening = await server({ maxMessageBytes: 2 ** 24 });
+      const stream = call(client(listening), `/grpc.${name}`);
+      const head = Buffer.alloc(5);
+      head.writeUInt32BE(2 ** 23, 1);
+      stream.write(head);
+      expect(await statusOf(stream)).toBe(8);
+    },
+  );
+
+  test.each(['Unary', 'Echo'])(
+    'the bytes of unfinished messages to maxReceivingBytes (%s)',
+    async (name) => {
+      const listening = await server({ maxReceivingBytes: 200_000, maxMessageBytes: 2 ** 20 });
+      const session = client(listening);
+      const long = encodeFrame(Buffer.alloc(180_000)).subarray(0, 150_000);
+      const begin = (): ClientHttp2Stream => {
+        const stream = call(session, `/test.Test/${name}`);
+        stream.write(long);
+        return stream;
+      };
+      // Either of the two is refused; which one depends on the order of their last chunks.
+      const both = [begin(), begin()];
+      expect(await Promise.race(both.map(statusOf))).toBe(14);
+      await expect.poll(() => listening.calls).toBe(1);
+    },
+  );
+
   test('health watches to maxWatches, and rejects the next with RESOURCE_EXHAUSTED', async () => {
     const session = client(await server());
     const watch = (): ClientHttp2Stream => {

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { DuolaneError, malformed } from '../errors.ts';
 import { Fifo } from '../stream/fifo.ts';
 import { DONE, QueueReader, secondReaderError, type QueueSource } from '../stream/queue-reader.ts';
+import { type Receiving, receivingTooMuch } from '../http/received-bytes.ts';
 import { FrameDecoder } from './frames.ts';
 
 /**
@@ -20,17 +21,25 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   };
   #reader: QueueReader<Uint8Array> | undefined;
   readonly #messageMs: number | undefined;
+  readonly #receiving: Receiving | undefined;
   #paused = false;
   #late: NodeJS.Timeout | undefined;
   #end: { readonly error?: unknown } | undefined;
 
   /**
    * With `messageMs`, a message that is incomplete that long after its first byte is a `timeout`.
+   * `receiving` counts the bytes of an incomplete message.
    */
-  constructor(stream: Readable, maxMessageBytes: number, messageMs?: number) {
+  constructor(
+    stream: Readable,
+    maxMessageBytes: number,
+    messageMs?: number,
+    receiving?: Receiving,
+  ) {
     this.#stream = stream;
     this.#decoder = new FrameDecoder(maxMessageBytes);
     this.#messageMs = messageMs;
+    this.#receiving = receiving;
     stream.on('data', (chunk: Uint8Array) => this.#data(chunk));
     if (messageMs !== undefined) stream.once('close', () => clearTimeout(this.#late));
   }
@@ -72,6 +81,7 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     if (this.#end) return;
     try {
       for (const message of this.#decoder.decode(chunk)) this.#messages.push(message);
+      if (this.#receiving?.hold(this.#decoder.bytes) === false) throw receivingTooMuch();
     } catch (error) {
       this.fail(error);
       return;
@@ -132,6 +142,7 @@ export function onlyMessage(
   stream: Readable,
   maxMessageBytes: number,
   settle: (message: Uint8Array | undefined, error?: unknown) => void,
+  receiving?: Receiving,
 ): void {
   const decoder = new FrameDecoder(maxMessageBytes);
   let only: Uint8Array | undefined;
@@ -148,6 +159,7 @@ export function onlyMessage(
           return fail(malformed('the peer sent several messages in a unary call: expected one'));
         only = message;
       }
+      if (receiving?.hold(decoder.bytes) === false) fail(receivingTooMuch());
     } catch (error) {
       fail(error);
     }

@@ -116,14 +116,14 @@ export class Outbound {
       this.#waiting += 1;
       room = this.#stream.write(
         piece,
-        sending ? () => this.#counted(piece.length, isLast, sending) : this.#written,
+        sending ? () => this.#counted(isLast, sending) : this.#written,
       );
     }
     return room;
   }
 
-  #counted(bytes: number, isLast: boolean, sending: Sending): void {
-    sending.sent(bytes);
+  #counted(isLast: boolean, sending: Sending): void {
+    sending.progress();
     if (isLast) {
       sending.end();
       this.#sendings.delete(sending);

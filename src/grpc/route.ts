@@ -71,11 +71,12 @@ function only(call: ServerCall, maxMessageBytes: number): Promise<Uint8Array> {
       clearTimeout(late);
       reject(reason);
     });
-    onlyMessage(call.stream, maxMessageBytes, (message, error) => {
+    const settle = (message: Uint8Array | undefined, error: unknown): void => {
       clearTimeout(late);
       if (message) resolve(message);
       else reject(error ?? malformed('the client sent no message in a unary call: expected one'));
-    });
+    };
+    onlyMessage(call.stream, maxMessageBytes, settle, call.receiving);
   });
 }
 
@@ -96,7 +97,7 @@ async function* requestsOf<I, O>(
   call: ServerCall,
   maxMessageBytes: number,
 ): AsyncGenerator<I, void, undefined> {
-  const inbound = new Inbound(call.stream, maxMessageBytes, call.messageMs);
+  const inbound = new Inbound(call.stream, maxMessageBytes, call.messageMs, call.receiving);
   call.stream.on('end', () => inbound.finish());
   call.onAbort((reason) => inbound.abort(reason));
   for await (const bytes of inbound) yield decode(method.request, bytes, method.path);

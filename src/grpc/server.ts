@@ -14,6 +14,7 @@ import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { ReceivedBytes } from '../http/received-bytes.ts';
 import { UnsentBytes } from '../http/unsent-bytes.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
 import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
@@ -41,6 +42,7 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
   readonly maxStreams?: number;
   /**
    * Maximum number of calls on all connections; the next one is `rate_limited`. 20,000 by default.
+   * If `authorize` returns a string, callers with the same one have at most half of them.
    */
   readonly maxCalls?: number;
   /**
@@ -56,6 +58,12 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
    * with `overloaded`. A quarter of the heap limit by default, at least 64 MiB.
    */
   readonly maxUnsentBytes?: number;
+  /**
+   * Bytes of messages over 64 KiB that are still arriving, of all calls together. Beyond it, the
+   * call whose message takes longest fails with `overloaded`. An eighth of the heap limit by
+   * default, at least 64 MiB.
+   */
+  readonly maxReceivingBytes?: number;
   /**
    * How long a client may take to send one message; then its call ends with `timeout`. 60 s by
    * default.
@@ -86,7 +94,7 @@ export interface GrpcListening extends AsyncDisposable {
   readonly calls: number;
 }
 
-/** The limits, which must be positive, with their defaults. Two have a default where they apply. */
+/** The limits, which must be positive, with their defaults. Some have a default where they apply. */
 const LIMITS = {
   maxMessageBytes: 4 * 2 ** 20,
   maxStreams: 1_000,
@@ -95,6 +103,7 @@ const LIMITS = {
   maxWatches: undefined,
   stallMs: 30_000,
   maxUnsentBytes: undefined,
+  maxReceivingBytes: undefined,
   messageMs: 60_000,
   idleMs: 300_000,
 };
@@ -185,6 +194,8 @@ class ServerConnections {
   readonly #maxMessageBytes: number;
   readonly #limits: CallLimits;
   readonly #maxCalls: number;
+  /** The running calls of each principal. */
+  readonly #principals = new Map<string, number>();
   readonly #sweeper: NodeJS.Timeout;
   #refusedAt = -Infinity;
 
@@ -196,6 +207,7 @@ class ServerConnections {
       stallMs: options.stallMs ?? LIMITS.stallMs,
       messageMs: options.messageMs ?? LIMITS.messageMs,
       unsent: new UnsentBytes(options.maxUnsentBytes),
+      received: new ReceivedBytes(options.maxReceivingBytes),
     };
     this.#maxCalls = options.maxCalls ?? LIMITS.maxCalls;
     const idleMs = options.idleMs ?? LIMITS.idleMs;
@@ -248,6 +260,7 @@ class ServerConnections {
       stalled: (error) => this.#options.onError?.(error),
       ended: () => {
         this.calls.delete(call);
+        this.#release(call);
         if (!client) return;
         client.calls -= 1;
         client.idleSince = performance.now();
@@ -284,9 +297,33 @@ class ServerConnections {
     const { authorize } = this.#options;
     if (authorize) {
       const principal = authorize(call);
-      call.principal = principal instanceof Promise ? await principal : principal;
+      this.#admit(call, principal instanceof Promise ? await principal : principal);
     }
     await route.serve(call, this.#maxMessageBytes);
+  }
+
+  /** Counts the calls of a principal: one caller must not take those of all others. */
+  #admit(call: ServerCall, principal: unknown): void {
+    // The call may have ended during the check of its credentials, and is never released then.
+    if (call.aborted) throw call.reason;
+    if (typeof principal === 'string') {
+      const count = this.#principals.get(principal) ?? 0;
+      const most = Math.ceil(this.#maxCalls / 2);
+      if (count >= most)
+        throw new DuolaneError(
+          'rate_limited',
+          `calls of one caller exceed half of maxCalls (${most}); retry later`,
+        );
+      this.#principals.set(principal, count + 1);
+    }
+    call.principal = principal;
+  }
+
+  #release({ principal }: ServerCall): void {
+    if (typeof principal !== 'string') return;
+    const rest = (this.#principals.get(principal) ?? 1) - 1;
+    if (rest > 0) this.#principals.set(principal, rest);
+    else this.#principals.delete(principal);
   }
 
   async close(closeMs: number): Promise<void> {

@@ -16,6 +16,7 @@ import {
   type ServerReflectionResponse,
   ServerReflectionResponseSchema,
 } from './gen/grpc/reflection/v1/reflection_pb.ts';
+import type { ServerCall } from './call.ts';
 import { methodOf } from './method.ts';
 import { bidiStream, type GrpcRoute, serverStream, unary } from './route.ts';
 import { STATUS } from './status.ts';
@@ -29,6 +30,12 @@ export interface StandardOptions {
 }
 
 const MAX_WATCHES = 1_000;
+
+/**
+ * The longest request. These services need no credentials, so a client must not be able to make
+ * the server buffer as much as for its other services.
+ */
+const MAX_REQUEST_BYTES = 8 * 1024;
 
 /**
  * The longest name that reflection looks up. It looks up every prefix of a name, and reflection
@@ -45,9 +52,42 @@ export function standardRoutes(
   { maxWatches = MAX_WATCHES }: StandardOptions = {},
 ): GrpcRoute[] {
   return [
-    ...healthRoutes(services, maxWatches),
+    ...healthRoutes(services, maxWatches).map((route) => endSilent(route, maxWatches)),
     ...reflectionRoutes([...services, Health, ServerReflection], maxWatches),
-  ];
+  ].map(withShortRequests);
+}
+
+const withShortRequests = ({ path, serve }: GrpcRoute): GrpcRoute => ({
+  path,
+  serve: (call, maxMessageBytes) => serve(call, Math.min(maxMessageBytes, MAX_REQUEST_BYTES)),
+});
+
+/**
+ * Ends the oldest call that has not sent its request when `most` others wait too. Without it, a
+ * client without credentials could fill `maxCalls` with such calls. The newest is not refused
+ * instead: a probe of an orchestrator must get its answer.
+ */
+function endSilent({ path, serve }: GrpcRoute, most: number): GrpcRoute {
+  const silent = new Set<ServerCall>();
+  return {
+    path,
+    async serve(call, maxMessageBytes) {
+      const [oldest] = silent;
+      if (oldest && silent.size >= most) {
+        silent.delete(oldest);
+        oldest.end(
+          new DuolaneError('rate_limited', `calls without a request exceed maxWatches (${most})`),
+        );
+      }
+      silent.add(call);
+      call.stream.once('end', () => silent.delete(call));
+      try {
+        await serve(call, maxMessageBytes);
+      } finally {
+        silent.delete(call);
+      }
+    },
+  };
 }
 
 function healthRoutes(services: readonly DescService[], maxWatches: number): GrpcRoute[] {

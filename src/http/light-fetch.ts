@@ -2,6 +2,7 @@ import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
+import { type Address, pinnedLookup } from './public-address.ts';
 
 const MAX_REDIRECTS = 5;
 /**
@@ -72,6 +73,20 @@ export function lightFetch(): LightFetch {
     return new NodeResponse(response, init.signal);
   };
   return Object.assign(fetch, { close: () => agents.forEach((agent) => agent.destroy()) });
+}
+
+/**
+ * Sends one request to one of these addresses, whatever the name of the URL resolves to now. With
+ * TLS, the certificate must still be for that name. Follows no redirect.
+ */
+export async function fetchFrom(
+  addresses: readonly Address[],
+  url: URL,
+  init: LightInit,
+): Promise<LightResponse> {
+  const options = { lookup: pinnedLookup(addresses), keepAlive: false };
+  const agent = url.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options);
+  return new NodeResponse(await sendRequest(url, init, agent), init.signal);
 }
 
 /**

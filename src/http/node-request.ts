@@ -3,6 +3,12 @@ import { DuolaneError } from '../errors.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { inheritWebMembers } from './lazy-web-object.ts';
+import {
+  type ReceivedBytes,
+  type Receiving,
+  receivingTooMuch,
+  UNCOUNTED_BYTES,
+} from './received-bytes.ts';
 
 /** Members that are read from the incoming message itself, without building a real Request. */
 type Light = Pick<Request, 'method' | 'url' | 'headers' | 'signal' | 'body' | 'text' | 'json'>;
@@ -17,11 +23,18 @@ class NodeRequest implements Light {
   readonly location: URL;
   readonly disconnect: Cancellation;
   readonly incoming: IncomingMessage;
+  readonly #received: ReceivedBytes | undefined;
   #headers: Headers | undefined;
   #target: Request | undefined;
 
-  constructor(incoming: IncomingMessage, location: URL, disconnect: Cancellation) {
+  constructor(
+    incoming: IncomingMessage,
+    location: URL,
+    disconnect: Cancellation,
+    received: ReceivedBytes | undefined,
+  ) {
     this.incoming = incoming;
+    this.#received = received;
     this.method = incoming.method ?? 'GET';
     this.disconnect = disconnect;
     this.location = location;
@@ -44,7 +57,7 @@ class NodeRequest implements Light {
   }
 
   async text(): Promise<string> {
-    return this.#target ? this.#target.text() : readText(this.incoming);
+    return this.#target ? this.#target.text() : readText(this.incoming, this.#received);
   }
 
   async json(): Promise<unknown> {
@@ -54,7 +67,8 @@ class NodeRequest implements Light {
   /** The real Request, created on first use. */
   get target(): Request {
     const { method, headers, url } = this;
-    const body = method === 'GET' || method === 'HEAD' ? undefined : bodyOf(this.incoming);
+    const body =
+      method === 'GET' || method === 'HEAD' ? undefined : bodyOf(this.incoming, this.#received);
     const more = body !== undefined && { body, duplex: 'half' };
     const init = { method, headers, ...more } as RequestInit;
     return (this.#target ??= new Request(url, init));
@@ -66,15 +80,18 @@ inheritWebMembers<Request>(NodeRequest, Request);
 /**
  * Converts an incoming message to a Request whose `signal` is that of `disconnect`, which aborts
  * when the client disconnects. Returns `undefined` for a request that must get status 400: its
- * target is not a URL, or a proxy in front of us may have read it differently.
+ * target is not a URL, or a proxy in front of us may have read it differently. `received` counts
+ * the bytes of its body.
  */
 export function toRequest(
   incoming: IncomingMessage,
   disconnect: Cancellation,
+  received?: ReceivedBytes,
 ): Request | undefined {
   if (isAmbiguous(incoming)) return undefined;
   const location = locationOf(incoming);
-  return location && (new NodeRequest(incoming, location, disconnect) as unknown as Request);
+  if (!location) return undefined;
+  return new NodeRequest(incoming, location, disconnect, received) as unknown as Request;
 }
 
 /**
@@ -159,18 +176,35 @@ export const CLIENT_DISCONNECTED: DuolaneError = new DuolaneError(
   'the client disconnected',
 );
 
-const bodyOf = (incoming: IncomingMessage): unknown =>
-  incoming.readableEnded ? readBefore(incoming) : ReadableStream.from(readChunks(incoming));
+const bodyOf = (incoming: IncomingMessage, received: ReceivedBytes | undefined): unknown =>
+  incoming.readableEnded
+    ? readBefore(incoming)
+    : ReadableStream.from(readChunks(incoming, received));
 
 /**
  * The chunks of a body. Throws CLIENT_DISCONNECTED if the client disconnects in the middle: with
  * Node's own error ("aborted"), servers would report the disconnect as a failure of theirs.
  */
-async function* readChunks(incoming: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
+async function* readChunks(
+  incoming: IncomingMessage,
+  received: ReceivedBytes | undefined,
+): AsyncGenerator<Buffer, void, undefined> {
+  let isCut = false;
+  const receiving = received?.begin(() => {
+    isCut = true;
+    incoming.destroy();
+  });
+  let bytes = 0;
   try {
-    yield* incoming as AsyncIterable<Buffer>;
+    for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      if (receiving?.hold((bytes += chunk.length)) === false) throw receivingTooMuch();
+      yield chunk;
+    }
   } catch (error) {
-    throw incoming.complete ? error : CLIENT_DISCONNECTED;
+    if (isCut) throw receivingTooMuch();
+    throw incoming.complete || error instanceof DuolaneError ? error : CLIENT_DISCONNECTED;
+  } finally {
+    receiving?.end();
   }
 }
 
@@ -188,15 +222,34 @@ function readBefore(incoming: IncomingMessage): string {
 }
 
 /** Reads the body as text. Rejects if the client disconnects before its end. */
-function readText(incoming: IncomingMessage): Promise<string> {
+function readText(incoming: IncomingMessage, received?: ReceivedBytes): Promise<string> {
   if (incoming.readableEnded) return Promise.resolve(readBefore(incoming));
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    const onClose = (): void => reject(CLIENT_DISCONNECTED);
-    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+    let chunks: Buffer[] = [];
+    let bytes = 0;
+    let receiving: Receiving | undefined;
+    /** The rest of the body is read and dropped, so that the client gets its response. */
+    const refuse = (): void => {
+      incoming.off('data', onData).resume();
+      chunks = [];
+      reject(receivingTooMuch());
+    };
+    const onData = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes <= UNCOUNTED_BYTES) return;
+      receiving ??= received?.begin(refuse);
+      if (receiving?.hold(bytes) === false) refuse();
+    };
+    const onClose = (): void => {
+      receiving?.end();
+      reject(CLIENT_DISCONNECTED);
+    };
+    incoming.on('data', onData);
     incoming.once('end', () => {
       // 'close' follows 'end'; removing the listener is cheaper than creating its error.
       incoming.off('close', onClose);
+      receiving?.end();
       resolve(toText(chunks));
     });
     // Nothing but a disconnect fails here; `close` follows, but Node's own error would come first.

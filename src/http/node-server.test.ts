@@ -4,6 +4,8 @@ import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { listen, nodeHandler, type Handler, type Listening } from './node-server.ts';
+import { DuolaneError } from '../errors.ts';
+import { readBodyText } from './read-body.ts';
 import { sleep } from '../stream/abort.ts';
 import { sseResponse, streamResponse, type SseItem } from './sse-response.ts';
 import { textResponse } from './text-response.ts';
@@ -404,4 +406,107 @@ describe('a client on a slow line', () => {
     expect(errors).toEqual([expect.objectContaining({ code: 'overloaded' })]);
     silent.destroy();
   });
+
+  const MANY = 20_000_000;
+  const bytes = new Uint8Array(64 * 1024);
+  const streams: [string, () => Response][] = [
+    ['an event', () => sseResponse(oneItem({ data: 'x'.repeat(MANY) }))],
+    ['a line', () => streamResponse(oneText('x'.repeat(MANY)), {})],
+    ['a JSON text', () => Response.json('x'.repeat(MANY))],
+    ['a file', () => new Response(ReadableStream.from(pieces()))],
+  ];
+  async function* oneItem(item: SseItem): AsyncGenerator<SseItem, void, undefined> {
+    yield item;
+  }
+  async function* pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    for (let at = 0; at < MANY; at += bytes.length) yield bytes;
+  }
+
+  test.each(streams)('cannot use up the memory with %s', async (_, respond) => {
+    const errors: unknown[] = [];
+    // A byte less than what waits for the first client, so that it does not fit beside another.
+    const options = { maxUnsentBytes: 1, onError: (error: unknown) => errors.push(error) };
+    listening = await listen(async () => respond(), options);
+    const { port } = new URL(listening.url);
+    const ask = async () => {
+      const silent = connect(Number(port), '127.0.0.1');
+      silent.on('error', () => {});
+      silent.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n');
+      await once(silent, 'readable');
+      return silent;
+    };
+    const first = await ask();
+    const second = await ask();
+    // One of the two is disconnected, before `stallMs`.
+    await expect.poll(() => errors.length, { timeout: 10_000 }).toBe(1);
+    expect(errors).toEqual([expect.objectContaining({ code: 'overloaded' })]);
+    first.destroy();
+    second.destroy();
+  });
+});
+
+describe('requests that follow each other on a connection', () => {
+  test('are handled one after the other', async () => {
+    const handled: string[] = [];
+    let finish: (response: Response) => void = () => {};
+    const url = await serve((request) => {
+      handled.push(new URL(request.url).pathname);
+      return new Promise((resolve) => (finish = resolve));
+    });
+    const client = connect(Number(new URL(url).port), '127.0.0.1');
+    const request = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`;
+    client.write(request('/1') + request('/2') + request('/3'));
+    for (const count of [1, 2, 3]) {
+      await expect.poll(() => handled.length).toBe(count);
+      await sleep(10);
+      expect(handled).toHaveLength(count);
+      finish(new Response(`response ${count}`));
+    }
+    let seen = '';
+    client.on('data', (chunk) => (seen += String(chunk)));
+    await expect.poll(() => seen).toContain('response 3');
+    expect(handled).toEqual(['/1', '/2', '/3']);
+    client.destroy();
+  });
+
+  test('have a limit: a client that never reads cannot queue more and more', async () => {
+    const url = await serve(() => new Promise(() => {}));
+    const client = connect(Number(new URL(url).port), '127.0.0.1');
+    client.on('error', () => {});
+    client.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(102));
+    await once(client, 'close');
+    expect(client.destroyed).toBe(true);
+  });
+});
+
+describe('bodies that arrive slowly', () => {
+  test.each(['content-length: 200000', 'transfer-encoding: chunked'])(
+    'have a limit of bytes together (%s)',
+    async (header) => {
+      const read: string[] = [];
+      const handler: Handler = async (request) => {
+        try {
+          await readBodyText(request, 1_000_000, () => new Error('too large'));
+          read.push('complete');
+        } catch (error) {
+          read.push(DuolaneError.from(error).code);
+        }
+        return new Response('done');
+      };
+      listening = await listen(handler, { maxReceivingBytes: 150_000 });
+      const { port } = new URL(listening.url);
+      const begin = () => {
+        const client = connect(Number(port), '127.0.0.1');
+        client.on('error', () => {});
+        client.write(`POST / HTTP/1.1\r\nhost: a\r\n${header}\r\n\r\n`);
+        const part = 'x'.repeat(100_000);
+        client.write(header.startsWith('content') ? part : `186a0\r\n${part}\r\n`);
+        return client;
+      };
+      const clients = [begin(), begin()];
+      await expect.poll(() => read).toEqual(['overloaded']);
+      for (const client of clients) client.destroy();
+      await expect.poll(() => read).toEqual(['overloaded', 'closed']);
+    },
+  );
 });

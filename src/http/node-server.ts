@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import { CLIENT_DISCONNECTED, toRequest } from './node-request.ts';
+import { ReceivedBytes } from './received-bytes.ts';
 import { streamSource } from './sse-response.ts';
 import { responseText } from './text-response.ts';
 import { UnsentBytes } from './unsent-bytes.ts';
@@ -35,14 +36,27 @@ export interface NodeHandlerOptions {
    */
   readonly onError?: (error: unknown) => void;
   /**
-   * Limit on the bytes of long responses that clients have not read yet, over all connections.
-   * Beyond it, clients that have stopped reading are disconnected; if all of them read, the next
-   * long response is 503 with `Retry-After`. A quarter of the heap by default.
+   * Limit on the bytes of long responses, and of long chunks of streams, that clients have not read
+   * yet, over all connections. Beyond it, clients that have stopped reading are disconnected; if
+   * all of them read, the next long response is 503 with `Retry-After`, and a stream with a long
+   * chunk is disconnected. A quarter of the heap by default, at least 64 MiB.
    */
   readonly maxUnsentBytes?: number;
+  /**
+   * Limit on the bytes of bodies over 64 KiB that are still arriving, over all connections. Beyond
+   * it, the body that takes longest is refused with `overloaded`, which handlers turn into 503. An
+   * eighth of the heap by default, at least 64 MiB.
+   */
+  readonly maxReceivingBytes?: number;
 }
 
 const STALL_MS = 30_000;
+
+/**
+ * Requests of one connection that wait for the response before theirs; with more, it is closed.
+ * They wait, because the responses to all of them would be in memory until the first one is read.
+ */
+const MAX_PIPELINED = 100;
 
 /**
  * Converts a handler to a listener of node:http, which is also a route of Express. If
@@ -56,12 +70,18 @@ const STALL_MS = 30_000;
  */
 export function nodeHandler(
   handler: Handler,
-  { stallMs = STALL_MS, onError = () => {}, maxUnsentBytes }: NodeHandlerOptions = {},
+  {
+    stallMs = STALL_MS,
+    onError = () => {},
+    maxUnsentBytes,
+    maxReceivingBytes,
+  }: NodeHandlerOptions = {},
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const headerBatcher = new HeaderBatcher();
-  const unsent = new UnsentBytes(maxUnsentBytes);
-  return (incoming, outgoing) => {
-    void serveOne(handler, incoming, outgoing, { stallMs, onError }, headerBatcher, unsent).catch(
+  const received = new ReceivedBytes(maxReceivingBytes);
+  const options = { stallMs, onError, unsent: new UnsentBytes(maxUnsentBytes) };
+  const begin = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+    void serveOne(handler, incoming, outgoing, options, headerBatcher, received).catch(
       (error: unknown) => {
         onError(error);
         if (outgoing.headersSent) {
@@ -75,6 +95,22 @@ export function nodeHandler(
         outgoing.end();
       },
     );
+  };
+  const pipelined = new WeakMap<Socket, number>();
+  return (incoming, outgoing) => {
+    // A response gets its socket when those before it on the connection are written.
+    if (outgoing.socket !== null) return begin(incoming, outgoing);
+    const { socket } = incoming;
+    const waiting = (pipelined.get(socket) ?? 0) + 1;
+    pipelined.set(socket, waiting);
+    if (waiting > MAX_PIPELINED) {
+      socket.destroy();
+      return;
+    }
+    outgoing.once('socket', () => {
+      pipelined.set(socket, (pipelined.get(socket) ?? 1) - 1);
+      begin(incoming, outgoing);
+    });
   };
 }
 
@@ -201,14 +237,14 @@ async function serveOne(
   outgoing: ServerResponse,
   options: WriteOptions,
   headerBatcher: HeaderBatcher,
-  unsent: UnsentBytes,
+  received: ReceivedBytes,
 ): Promise<void> {
   const disconnect = new Cancellation();
   outgoing.once('close', () => {
     if (!outgoing.writableFinished) disconnect.abort(CLIENT_DISCONNECTED);
   });
   outgoing.on('error', () => {}); // 'close' follows.
-  const request = toRequest(incoming, disconnect);
+  const request = toRequest(incoming, disconnect, received);
   if (!request) {
     outgoing.writeHead(400, { 'content-type': 'text/plain' });
     outgoing.end(
@@ -230,7 +266,7 @@ async function serveOne(
     }
     // Returned, not awaited: this frame would keep the text in memory beside its bytes.
     const head = { status: response.status, fields };
-    return writeLong(head, Buffer.from(text), outgoing, disconnect, options, unsent);
+    return writeLong(head, Buffer.from(text), outgoing, disconnect, options);
   }
   const stream = streamSource(response);
   if (stream) {

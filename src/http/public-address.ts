@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { DuolaneError } from '../errors.ts';
 
 const PRIVATE_4 = [
@@ -46,12 +46,29 @@ function addSubnet(net: string, family: 'ipv4' | 'ipv6'): void {
 export const isPrivateAddress = (address: string): boolean =>
   privateNets.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 
+/** An IP address to connect to. */
+export interface Address {
+  readonly address: string;
+  readonly family: number;
+}
+
 /** The addresses of the host of a URL. Throws `network` if the name cannot be resolved. */
-export async function addressesOf(
-  url: URL,
-): Promise<readonly { readonly address: string; readonly family: number }[]> {
+export async function addressesOf(url: URL): Promise<readonly Address[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   return lookup(host, { all: true }).catch((cause: unknown) => {
     throw new DuolaneError('network', `cannot resolve ${url.hostname}`, { cause });
   });
 }
+
+/**
+ * The option `lookup` of a request that connects to one of these addresses and resolves no name.
+ * Use it with addresses that were checked: the name could resolve to a private address the next
+ * time (DNS rebinding). Needs at least one address.
+ */
+export const pinnedLookup =
+  (addresses: readonly Address[]): LookupFunction =>
+  (_host, options, callback) => {
+    const [first] = addresses;
+    if (options.all) callback(null, [...addresses]);
+    else callback(null, first?.address ?? '', first?.family);
+  };

@@ -5,15 +5,15 @@ export const UNREAD_MS = 1000;
 
 /** A long response that is being sent. */
 export interface Sending {
-  /** Reports that the client has received `bytes` more. */
-  sent(bytes: number): void;
+  /** Reports that the client has read something. */
+  progress(): void;
   /** Reports that the response is over, however it ended. */
   end(): void;
 }
 
-/** The part of a long response that its client has not read yet. */
+/** A long response that its client has not read to the end. */
 interface UnreadResponse {
-  remaining: number;
+  readonly bytes: number;
   readAt: number;
   readonly cut: () => void;
 }
@@ -45,16 +45,15 @@ export class UnsentBytes {
       sending.cut();
     }
     if (!this.#fits(bytes)) return undefined;
-    const sending = { remaining: bytes, readAt: this.#now(), cut };
+    const sending = { bytes, readAt: this.#now(), cut };
     this.#sendings.add(sending);
     this.#bytes += bytes;
     return {
-      sent: (count) => {
+      // It keeps all of its bytes: a response is in memory as a whole until its last byte is sent.
+      progress: () => {
         if (!this.#sendings.delete(sending)) return;
         this.#sendings.add(sending);
-        sending.remaining -= count;
         sending.readAt = this.#now();
-        this.#bytes -= count;
       },
       end: () => this.#end(sending),
     };
@@ -66,7 +65,7 @@ export class UnsentBytes {
   }
 
   #end(sending: UnreadResponse): void {
-    if (this.#sendings.delete(sending)) this.#bytes -= sending.remaining;
+    if (this.#sendings.delete(sending)) this.#bytes -= sending.bytes;
   }
 }
 

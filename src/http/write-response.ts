@@ -1,12 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import { DuolaneError } from '../errors.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
-import type { UnsentBytes } from './unsent-bytes.ts';
+import type { Sending, UnsentBytes } from './unsent-bytes.ts';
 
 /** How long a client may stop reading, and who gets the error about it. */
 export interface WriteOptions {
   readonly stallMs: number;
   readonly onError: (error: unknown) => void;
+  /** What waits for all clients of the server together. */
+  readonly unsent: UnsentBytes;
 }
 
 /** How long the headers of a stream wait for its first text while other streams begin as well. */
@@ -69,8 +71,13 @@ export async function pipe(
     if (isOver) return false;
     onFirstText();
     if (disconnect.aborted) return false;
-    if (chunk.length > PIECE_BYTES) return writePieces(chunk, outgoing, disconnect, options);
-    return outgoing.write(chunk) || hasRoom(outgoing, disconnect, options);
+    if (chunk.length > PIECE_BYTES) return writeLongChunk(chunk, outgoing, disconnect, options);
+    if (outgoing.write(chunk)) return true;
+    // Each client may keep one short text of a stream unread. Bytes come from a file or a body,
+    // with several chunks behind the one that was written, so they are counted.
+    if (typeof chunk === 'string') return hasRoom(outgoing, disconnect, options);
+    const sending = beginOrCut(outgoing.writableLength, outgoing, options);
+    return sending ? untilSent(sending, hasRoom(outgoing, disconnect, options)) : false;
   };
   try {
     while (await writeNext());
@@ -100,17 +107,8 @@ export async function writeLong(
   outgoing: ServerResponse,
   disconnect: Cancellation,
   options: WriteOptions,
-  unsent: UnsentBytes,
 ): Promise<void> {
-  const sending = unsent.begin(bytes.length, () => {
-    options.onError(
-      new DuolaneError(
-        'overloaded',
-        'disconnected a client that did not read its response; unsent responses exceed maxUnsentBytes',
-      ),
-    );
-    outgoing.destroy();
-  });
+  const sending = options.unsent.begin(bytes.length, () => cutUnread(outgoing, options));
   if (!sending) {
     outgoing.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '1' });
     outgoing.end('Too many long responses are being sent; retry later.\n');
@@ -118,29 +116,81 @@ export async function writeLong(
   }
   try {
     outgoing.writeHead(status, { ...fields, 'content-length': bytes.length });
-    const isSent = await writePieces(bytes, outgoing, disconnect, options, (count) =>
-      sending.sent(count),
-    );
+    const isSent = await writePieces(bytes, outgoing, disconnect, options, sending);
     if (isSent) outgoing.end();
   } finally {
     sending.end();
   }
 }
 
-/** Returns false if the client disconnected or was disconnected. */
-async function writePieces(
+/** Writes a long chunk of a stream, whose headers are sent already. */
+async function writeLongChunk(
   chunk: string | Uint8Array,
   outgoing: ServerResponse,
   disconnect: Cancellation,
   options: WriteOptions,
-  onSent: (bytes: number) => void = () => {},
 ): Promise<boolean> {
+  const sending = beginOrCut(Buffer.byteLength(chunk), outgoing, options);
+  if (!sending) return false;
+  // Converted after the limit allows it. Returned, not awaited: this frame would keep a text in
+  // memory beside its bytes.
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+  return untilSent(sending, writePieces(bytes, outgoing, disconnect, options, sending));
+}
+
+async function untilSent(sending: Sending, written: Promise<boolean>): Promise<boolean> {
+  try {
+    return await written;
+  } finally {
+    sending.end();
+  }
+}
+
+/**
+ * Counts bytes as unsent. If `maxUnsentBytes` does not allow them, disconnects the client and
+ * returns `undefined`: a stream cannot become a 503 any more. Its client reconnects with its last
+ * event id.
+ */
+function beginOrCut(
+  bytes: number,
+  outgoing: ServerResponse,
+  options: WriteOptions,
+): Sending | undefined {
+  const sending = options.unsent.begin(bytes, () => cutUnread(outgoing, options));
+  if (sending) return sending;
+  options.onError(
+    new DuolaneError(
+      'overloaded',
+      'disconnected a client of a stream: unsent responses exceed maxUnsentBytes',
+    ),
+  );
+  outgoing.destroy();
+  return undefined;
+}
+
+function cutUnread(outgoing: ServerResponse, { onError }: WriteOptions): void {
+  onError(
+    new DuolaneError(
+      'overloaded',
+      'disconnected a client that did not read its response; unsent responses exceed maxUnsentBytes',
+    ),
+  );
+  outgoing.destroy();
+}
+
+/** Returns false if the client disconnected or was disconnected. */
+async function writePieces(
+  bytes: Uint8Array,
+  outgoing: ServerResponse,
+  disconnect: Cancellation,
+  options: WriteOptions,
+  sending: Sending,
+): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     if (disconnect.aborted) return false;
     const piece = bytes.subarray(at, at + PIECE_BYTES);
     if (!outgoing.write(piece) && !(await hasRoom(outgoing, disconnect, options))) return false;
-    onSent(piece.length);
+    sending.progress();
   }
   return true;
 }

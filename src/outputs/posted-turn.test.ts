@@ -90,6 +90,15 @@ test('the answer to a question is the posted content', () => {
   });
 });
 
+test('one yes to a call does not decide several approvals of it', () => {
+  const pending = ['c/pay', 'c/mail'].map((id) => ({ id, kind: 'approval' as const, callId: 'c' }));
+  expect(() => answersTo(pending, [{ id: 'c', content: true }])).toThrow(
+    expect.objectContaining({ code: 'invalid' }),
+  );
+  const each = pending.map(({ id }, index) => ({ id, content: index === 0 }));
+  expect(answersTo(pending, each).map(({ action }) => action)).toEqual(['accept', 'decline']);
+});
+
 describe('a file that a front end posts', () => {
   const bytes = new Uint8Array([1, 2, 3]);
 

@@ -30,7 +30,8 @@ export interface PostedAnswer {
 
 /**
  * Matches posted answers to the open questions. Throws `invalid` if the answer to an approval is
- * neither yes nor no: text that cannot be parsed must not approve anything.
+ * neither yes nor no: text that cannot be parsed must not approve anything. The same holds for an
+ * answer that names only a call with several open approvals: one yes decides one of them.
  */
 export function answersTo(
   pending: readonly InputRequest[],
@@ -40,13 +41,23 @@ export function answersTo(
   // results.
   const indexes = new Map<string, number>();
   for (const [index, { id }] of given.entries()) if (!indexes.has(id)) indexes.set(id, index);
+  const decided = new Set<PostedAnswer>();
   return pending.flatMap((request): Answer[] => {
     const exact = indexes.get(request.id);
     const near = [request.callId, ...callsOf(request.id)].flatMap(
       (id) => (id === undefined ? undefined : indexes.get(id)) ?? [],
     );
     const found = given[exact ?? Math.min(...near)];
-    return found ? [answer(request, found)] : [];
+    if (!found) return [];
+    if (exact === undefined && request.kind === 'approval') {
+      if (decided.has(found))
+        throw new DuolaneError(
+          'invalid',
+          `the answer to "${found.id}" fits several approvals; answer each by its own id`,
+        );
+      decided.add(found);
+    }
+    return [answer(request, found)];
   });
 }
 

@@ -19,7 +19,7 @@ import { blobRoutes } from './routes/blob-routes.ts';
 import { createCors } from './auth/cors.ts';
 import { failureResponse } from './failure-response.ts';
 import { createGuard, type Passed } from './auth/guard.ts';
-import { readLimits, type ServeLimits } from './server-limits.ts';
+import { byteLimits, readLimits, type ServeLimits } from './server-limits.ts';
 import { stderrLogger } from './stderr-logger.ts';
 import { blobsOf, removerOf, serverOptions } from './server-options.ts';
 import { createMetrics } from './routes/metrics-route.ts';
@@ -230,6 +230,7 @@ async function open(
         headersMs: limits.headersMs,
         requestMs: limits.requestMs,
         stallMs: limits.stallMs,
+        ...byteLimits(limits),
         onError: (error) => logger.warn('a response ended early', { error: String(error) }),
       },
     ),
@@ -246,8 +247,9 @@ async function open(
     tools &&
     closing.use(
       mcpHandler(tools, {
-        // The guard checks Host and Origin for all routes.
+        // The guard checks Host and Origin for all routes, with `origins` and `publicUrl`.
         hosts: ['*'],
+        origins: ['*'],
         maxBodyBytes: limits.maxBodyBytes,
         onError: (error) => logger.error('an MCP request failed', { error: String(error) }),
       }),

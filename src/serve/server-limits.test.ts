@@ -10,6 +10,8 @@ import type { Agent } from '../event/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import type { LogHealth } from '../task/types.ts';
+import { createRegistry } from '../mcp/registry/registry.ts';
+import { fileBlobs } from '../task/blob-store.ts';
 import { readLimits } from './server-limits.ts';
 import { createReadiness } from './readiness.ts';
 import { serve } from './serve.ts';
@@ -32,6 +34,71 @@ const post = (url: string, body: unknown, headers: Record<string, string> = {}) 
   });
 
 describe('limits', () => {
+  test('maxUnsentBytes counts what clients do not read, such as blobs', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'duolane-unsent-'));
+    const blobs = fileBlobs({ directory });
+    const { id } = await blobs.put({ task: 't', mediaType: 'text/plain' }, [
+      new Uint8Array(20_000_000),
+    ]);
+    const warnings: unknown[] = [];
+    const logger = { ...SILENT, warn: (_: string, data?: object) => void warnings.push(data) };
+    {
+      await using served = await serve(hello, {
+        log: memoryLog(),
+        page: false,
+        blobs,
+        logger,
+        limits: { maxUnsentBytes: 1 },
+      });
+      const silent = await Promise.all(
+        [1, 2].map(async () => {
+          const client = connect(Number(new URL(served.url).port), '127.0.0.1');
+          client.on('error', () => {});
+          client.write(`GET /blobs/${id} HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+          await once(client, 'readable');
+          return client;
+        }),
+      );
+      await expect
+        .poll(() => warnings, { timeout: 10_000 })
+        .toEqual([{ error: expect.stringContaining('exceed maxUnsentBytes') }]);
+      for (const client of silent) client.destroy();
+    }
+    await rm(directory, { recursive: true });
+  });
+
+  test.each(['/a2a', '/api/agents/agent/turns', '/mcp'])(
+    'maxReceivingBytes counts bodies that arrive slowly (%s)',
+    async (path) => {
+      await using served = await serve(hello, {
+        log: memoryLog(),
+        page: false,
+        logger: SILENT,
+        tools: createRegistry({ name: 'none' }),
+        limits: { maxReceivingBytes: 150_000 },
+      });
+      const begin = () => {
+        const client = connect(Number(new URL(served.url).port), '127.0.0.1');
+        client.on('error', () => {});
+        const head = [
+          `POST ${path} HTTP/1.1`,
+          'host: localhost',
+          'content-type: application/json',
+          'accept: application/json, text/event-stream',
+          'content-length: 200000',
+        ];
+        client.write(`${head.join('\r\n')}\r\n\r\n${' '.repeat(100_000)}`);
+        return client;
+      };
+      const clients = [begin(), begin()];
+      const [first] = (await Promise.race(clients.map((client) => once(client, 'data')))) as [
+        Buffer,
+      ];
+      expect(String(first)).toContain('try again');
+      for (const client of clients) client.destroy();
+    },
+  );
+
   test('maxStreamsPerOwner counts the streams of each owner, also on the page', async () => {
     await using served = await serve(waits, {
       log: memoryLog(),

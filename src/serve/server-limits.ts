@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+import { omitUndefined } from '../json.ts';
 
 /** The limits of one server. docs/guides/operations.md lists them in one table. */
 export interface ServeLimits {
@@ -32,7 +33,23 @@ export interface ServeLimits {
    * The store enforces it, so a `log` that you pass to serve() needs this option itself.
    */
   readonly maxQueuedPerOwner?: number;
-  /** Concurrent gRPC calls on all connections (RESOURCE_EXHAUSTED). 20,000 by default. */
+  /**
+   * Bytes that clients have not read yet, on each listener: long responses, long chunks of streams,
+   * traces and blobs. Beyond it, clients that have stopped reading are disconnected; if all of them
+   * read, the next long response is 503 (UNAVAILABLE), and a stream with a long chunk is
+   * disconnected. A quarter of the heap limit by default, at least 64 MiB.
+   */
+  readonly maxUnsentBytes?: number;
+  /**
+   * Bytes of requests over 64 KiB that are still arriving, on each listener. Beyond it, the one
+   * that takes longest is refused (503, UNAVAILABLE). An eighth of the heap limit by default, at
+   * least 64 MiB.
+   */
+  readonly maxReceivingBytes?: number;
+  /**
+   * Concurrent gRPC calls on all connections (RESOURCE_EXHAUSTED); one owner has at most half of
+   * them. 20,000 by default.
+   */
   readonly maxCalls?: number;
   /** Open gRPC health watches of all clients together (RESOURCE_EXHAUSTED). 1,000 by default. */
   readonly maxWatches?: number;
@@ -43,11 +60,16 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** Limits whose defaults the runner and the log define. */
-const ELSEWHERE = ['maxRunsPerOwner', 'maxQueuedPerOwner'] as const;
+/** Limits whose defaults the runner, the log and the listeners define. */
+const ELSEWHERE = [
+  'maxRunsPerOwner',
+  'maxQueuedPerOwner',
+  'maxUnsentBytes',
+  'maxReceivingBytes',
+] as const;
 type Elsewhere = (typeof ELSEWHERE)[number];
 
-/** Every limit that the server enforces, and those of the runner and the log if they are given. */
+/** Every limit that the server enforces, and those of its parts if they are given. */
 export type ServerLimits = Required<Omit<ServeLimits, Elsewhere>> & Pick<ServeLimits, Elsewhere>;
 
 /** Fills in the defaults. Throws `invalid` for an unknown name or a value that is not positive. */
@@ -80,3 +102,10 @@ export function readLimits(given: ServeLimits = {}, hasAuth = false): ServerLimi
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   return { ...defaults, ...(Object.fromEntries(set) as ServeLimits) };
 }
+
+/** The limits of bytes in memory, which both listeners have. */
+export const byteLimits = ({
+  maxUnsentBytes,
+  maxReceivingBytes,
+}: ServerLimits): Pick<ServeLimits, 'maxUnsentBytes' | 'maxReceivingBytes'> =>
+  omitUndefined({ maxUnsentBytes, maxReceivingBytes });

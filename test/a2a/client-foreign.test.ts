@@ -58,6 +58,28 @@ for (const refuse of ['json-rpc', 'http'] as const)
     expect(asked.filter((method) => method === 'tasks/get').length).toBeGreaterThan(2);
   });
 
+test('a server that sends retry with every stream, and none for a final task, is read to the end', async () => {
+  const asked: string[] = [];
+  const server = await httpServer((request, response, body) => {
+    const capabilities = { streaming: true };
+    const card = { name: 'x', protocolVersion: '0.3.0', url: server.url, capabilities };
+    if (request.method === 'GET') return void response.end(JSON.stringify(card));
+    const { method, id } = JSON.parse(body) as { method: string; id: number };
+    asked.push(method);
+    if (method === 'tasks/get')
+      return void response.end(
+        JSON.stringify({ jsonrpc: '2.0', id, result: task('completed', 'one') }),
+      );
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.end(`retry: 1\n\n${method === 'message/stream' ? sse(task('working', '')) : ''}`);
+  });
+  await using _ = server;
+  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 1, retryForMs: 2000 });
+  await all(stream);
+  expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
+  expect(asked).toEqual(['message/stream', 'tasks/resubscribe', 'tasks/get']);
+});
+
 test('the query of the URL is kept for the card and every operation', async () => {
   for (const binding of ['JSONRPC', 'HTTP+JSON'] as const) {
     const asked: string[] = [];

@@ -62,3 +62,71 @@ test('a change of the system clock does not end the retries of the client', asyn
     clock.mockRestore();
   }
 });
+
+/** A server without sockets, whose streams stay open until the client closes them. */
+function openServer(): {
+  readonly url: string;
+  readonly asked: string[];
+  readonly fetch: typeof globalThis.fetch;
+  /** Breaks the last stream. */
+  readonly lose: () => void;
+} {
+  const url = 'http://agent.invalid';
+  const asked: string[] = [];
+  let lose = (): void => {};
+  const fetch = async (_input: unknown, init: RequestInit = {}): Promise<Response> => {
+    const card = { name: 'x', protocolVersion: '0.3.0', url, capabilities: { streaming: true } };
+    if (init.method === undefined) return Response.json(card);
+    const { id, method } = JSON.parse(String(init.body)) as { id: number; method: string };
+    asked.push(method);
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        lose = () => controller.error(new TypeError('terminated'));
+        init.signal?.addEventListener('abort', () => controller.error(init.signal?.reason));
+        for (const result of [task('working'), completed])
+          controller.enqueue(
+            Buffer.from(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result })}\n\n`),
+          );
+      },
+    });
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+  };
+  return { url, asked, fetch, lose: () => lose() };
+}
+
+test('the time that a reader takes for an event is not a silence of the server', async () => {
+  const { url, asked, fetch } = openServer();
+  const client = await connectA2A(url, { fetch, silenceMs: 20 });
+  let lost = 0;
+  const stream = client.stream('go', { retryMs: 1, onDisconnect: () => void lost++ });
+  const events: string[] = [];
+  for await (const event of stream) {
+    events.push(...Object.keys(event));
+    await new Promise((resolve) => setTimeout(resolve, 60));
+  }
+  expect(events).toEqual(['task', 'statusUpdate']);
+  expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
+  expect({ asked, lost }).toEqual({ asked: ['message/stream'], lost: 0 });
+});
+
+test('a connection that is lost after the last event does not repeat it', async () => {
+  const { url, asked, fetch, lose } = openServer();
+  const stream = (await connectA2A(url, { fetch })).stream('go', { retryMs: 1 });
+  const events: string[] = [];
+  for await (const event of stream) {
+    events.push(...Object.keys(event));
+    if ('statusUpdate' in event) lose();
+  }
+  expect(events).toEqual(['task', 'statusUpdate']);
+  expect(asked).toEqual(['message/stream']);
+});
+
+test('a reader that stops after its connection was lost gets no error and no other connection', async () => {
+  const { url, asked, fetch, lose } = openServer();
+  const stream = (await connectA2A(url, { fetch })).stream('go', { retryMs: 1 });
+  for await (const _ of stream) {
+    lose();
+    break;
+  }
+  expect(asked).toEqual(['message/stream']);
+});

@@ -14,6 +14,7 @@ import { adapterContract, only, type Scene } from './adapter.contract.ts';
 import { peer } from '../peers.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { suite, verifies } from '../verifies.ts';
+import { answerEach } from './answer-each.ts';
 
 const sdk = await peer('anthropic');
 
@@ -88,5 +89,78 @@ suite('anthropic', sdk.reason, () => {
     );
     expect(only(events, 'input.required')).toMatchObject([{ request: { id: 'call_1/day' } }]);
     expect(JSON.stringify(only(events, 'tool.completed'))).toContain('booked for Monday');
+  });
+
+  test('after a resume, an answer counts for its own call only, also if the provider repeats its id', async () => {
+    const paid: unknown[] = [];
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [
+        tool('pay', 'Pays', { type: 'object' }, async ({ amount }: JsonObject, { ask }) => {
+          const { action } = await ask({
+            id: 'sure',
+            kind: 'approval',
+            message: `Pay ${String(amount)}?`,
+          });
+          if (action === 'accept') paid.push(amount);
+          return action;
+        }),
+      ],
+    });
+    await using model = await startModelServer([
+      { tools: [{ id: 'call_0', name: 'pay', input: { amount: 1 } }] },
+      { tools: [{ id: 'call_0', name: 'pay', input: { amount: 1000 } }] },
+      { text: 'Done.' },
+    ]);
+    const agent = anthropic(await client(model.url), { model: 'scripted', tools: registry });
+    const asked = await answerEach(agent, ['accept', 'decline']);
+    expect(asked).toEqual(['Pay 1?', 'Pay 1000?']);
+    expect(paid).toEqual([1]);
+  });
+
+  test('each of two equal calls with one id needs its own approval', async () => {
+    let paid = 0;
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [tool('pay', 'Pays', { type: 'object' }, async () => `paid ${++paid}`)],
+    });
+    const call = { id: 'call_0', name: 'pay', input: { amount: 1 } };
+    await using model = await startModelServer([{ tools: [call, call] }, { text: 'Done.' }]);
+    const agent = anthropic(await client(model.url), {
+      model: 'scripted',
+      tools: registry,
+      needsApproval: () => true,
+    });
+    const options = { suspendAfterMs: 600_000 };
+    expect(await answerEach(agent, ['accept', 'decline'], options)).toHaveLength(2);
+    expect(paid).toBe(1);
+    const ids = /"tool_use_id":"([^"]+)"/g;
+    const results = JSON.stringify(model.calls[1]?.body['messages']).matchAll(ids);
+    expect(Array.from(results, ([, id]) => id)).toEqual(['call_0', 'call_0_2']);
+  });
+
+  test('after a suspension the model gets its text so far, before the open call', async () => {
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [tool('book', 'Books', { type: 'object' }, async () => 'booked')],
+    });
+    await using model = await startModelServer([
+      { text: 'I book it.', tools: [{ id: 'call_1', name: 'book' }] },
+      { text: 'Done.' },
+    ]);
+    const agent = anthropic(await client(model.url), {
+      model: 'scripted',
+      tools: registry,
+      needsApproval: () => true,
+    });
+    await answerEach(agent, ['accept']);
+    const messages = model.calls[1]?.body['messages'] as readonly JsonObject[];
+    expect(messages.at(-2)).toMatchObject({
+      role: 'assistant',
+      content: [
+        { type: 'text', text: 'I book it.' },
+        { type: 'tool_use', id: 'call_1' },
+      ],
+    });
   });
 });

@@ -12,6 +12,7 @@ import { peer } from '../peers.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { statusesIn } from '../support/served.ts';
 import { suite, verifies } from '../verifies.ts';
+import { answerEach } from './answer-each.ts';
 import { adapterContract, only, type Scene, type SceneTool } from './adapter.contract.ts';
 
 const lib = await peer('langgraph');
@@ -240,6 +241,32 @@ suite('langgraph', lib.reason, () => {
     const asked = { ...ctx, ask: async ({ id }: { readonly id: string }) => ({ id, ...answer }) };
     await all(normalizeAgent(agent)(turnOf('m1'), asked));
     expect(got).toBe(expected);
+  });
+
+  test.each([
+    ['in one run', 600_000],
+    ['after a suspension', 0],
+  ])('each interrupt() of a node is a question of its own, %s', async (_when, suspendAfterMs) => {
+    const { StateGraph, Annotation, MemorySaver, START, END, interrupt } =
+      await load<Lib>('@langchain/langgraph');
+    for (const questions of [
+      ['Delete a?', 'Delete b?'],
+      ['Go on?', 'Go on?'],
+    ]) {
+      let got: unknown;
+      const graph = new StateGraph(Annotation.Root({ topic: Annotation() }))
+        .addNode('ask', () => {
+          got = questions.map((question) => interrupt(question));
+          return { topic: 'paint' };
+        })
+        .addEdge(START, 'ask')
+        .addEdge('ask', END)
+        .compile({ checkpointer: new MemorySaver() });
+      const agent = langgraph(graph, { mode: 'updates', input: () => ({ topic: '' }) });
+      const asked = await answerEach(agent, ['accept', 'decline'], { suspendAfterMs });
+      expect(asked).toEqual(questions);
+      expect(got).toEqual([true, false]);
+    }
   });
 
   test('a checkpointer continues the conversation of a context', async () => {

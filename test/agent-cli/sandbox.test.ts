@@ -206,7 +206,8 @@ suite('sandbox', why, () => {
     await using ws = await openWorkspace();
     await mkdir(join(ws.root, '.ssh'));
     await writeFile(join(ws.root, '.ssh/id'), SECRET);
-    await writeFile(join(ws.root, '.netrc'), SECRET);
+    for (const name of ['.netrc', '.pgpass', '.bash_history'])
+      await writeFile(join(ws.root, name), SECRET);
     await writeFile(join(ws.root, 'private.txt'), SECRET);
     await mkdir(ws.config, { recursive: true });
     await writeFile(join(ws.config, 'credentials.json'), SECRET);
@@ -216,7 +217,7 @@ suite('sandbox', why, () => {
       ws,
       [
         'cat ~/.ssh/id',
-        'cat ~/.netrc',
+        'cat ~/.netrc ~/.pgpass ~/.bash_history',
         `cat ${ws.config}/credentials.json`,
         `cat ${ws.config}/projects/*/*.jsonl`,
         'cat ../private.txt',

@@ -482,6 +482,7 @@ scenarios('requests of MCP servers', (sdk) => {
     messages: [{ role: 'user', content: { type: 'text', text: 'translate hello' } }],
     maxTokens: 50,
   };
+  const settings = JSON.stringify({ sampling: { servers: ['ask'] } });
   const wordsOf = (sampled: JsonObject, roots: unknown): string =>
     `${String((sampled['content'] as JsonObject)['text'])} ${(roots as unknown[]).length}`;
 
@@ -529,7 +530,11 @@ scenarios('requests of MCP servers', (sdk) => {
     const run = await readAll(
       sdk.query({
         prompt: 'go',
-        options: options(ws, model, { mcpServers: { ask }, allowedTools: ['mcp__ask__*'] }),
+        options: options(ws, model, {
+          mcpServers: { ask },
+          allowedTools: ['mcp__ask__*'],
+          settings,
+        }),
       }),
     );
     expect(resultOf(run)).toMatchObject({ result: 'end: bonjour 1' });
@@ -559,6 +564,7 @@ scenarios('requests of MCP servers', (sdk) => {
             mcpServers: { ask: { type: 'sdk', name: 'ask', instance } },
             allowedTools: ['mcp__ask__*'],
             onElicitation: answering(asked),
+            settings,
           }),
         }),
       );

@@ -56,6 +56,17 @@ describe('duolane bridge', () => {
     await running.end();
   });
 
+  test('warns of an address that other machines reach without a token', async () => {
+    await using offered = await offerGrpc(createRegistry({ name: 'demo' }));
+    const open = place.start(['bridge', offered.url, 'grpc://0.0.0.0:0']);
+    const guarded = place.start(['bridge', offered.url, 'grpc://0.0.0.0:0', '--require-token=t']);
+    await open.says(/every machine that reaches grpc:\/\/0\.0\.0\.0:0 can call the tools/);
+    await guarded.says(/grpc:\/\/0\.0\.0\.0:\d+/);
+    for (const running of [open, guarded]) running.child.kill('SIGINT');
+    await open.end();
+    expect((await guarded.end()).stderr).not.toContain('every machine');
+  });
+
   test('as a server that a client starts, on its own stdin and stdout', async () => {
     const registry = createRegistry({ name: 'demo', tools: [tool('hi', '', {}, () => 'hello')] });
     await using offered = await offerHttp(registry);

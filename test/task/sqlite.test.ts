@@ -190,6 +190,13 @@ describe('sqlite log', () => {
     expect(await log.count({})).toBe(1);
   });
 
+  test('a log with invalid options does not keep its file', async () => {
+    const invalid = { file, heartbeatMs: 10, leaseMs: 5 };
+    await expect(sqliteLog(invalid)).rejects.toMatchObject({ code: 'invalid' });
+    await using log = await sqliteLog({ file });
+    expect(await log.get('t')).toBeUndefined();
+  });
+
   test('a file of a newer schema is refused', async () => {
     await (await sqliteLog({ file }))[Symbol.asyncDispose]();
     const db = openDatabase(file);

@@ -169,15 +169,21 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
     // event: a stream may be silent for long before its connection is lost. `performance.now()`
     // does not jump when the system clock is set.
     let since: number | undefined;
+    // The caller has an event and has not asked for the next one, or never will.
+    let isAway = false;
     for (let tries = 0; ; tries++) {
       let failure: unknown;
       try {
         for await (const event of this.#connect(tries, signal)) {
           if (!this.#stale) [since, tries] = [undefined, 0];
+          isAway = true;
           yield event;
           if (this.#fold.settled) return;
+          isAway = false;
         }
       } catch (error) {
+        // The connection could not be closed: it was lost meanwhile, and is no longer needed.
+        if (isAway) return;
         signal.throwIfAborted();
         if (this.#refusedToStream(error)) continue;
         failure = error;
@@ -231,7 +237,15 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
       return;
     }
     // No event came: nothing was missed, or the server sends no events for a final task.
-    if (!received && this.#transport.retryMs === undefined) yield* this.#readTask(signal);
+    if (!received && !this.#isPaused) yield* this.#readTask(signal);
+  }
+
+  /**
+   * Whether the server wants the client to come back later. Only servers that resume by event id
+   * mean that by `retry:`; others send it with every stream.
+   */
+  get #isPaused(): boolean {
+    return this.#exact && this.#transport.retryMs !== undefined;
   }
 
   async *#readTask(signal: AbortSignal): AsyncGenerator<A2AStreamEvent, void, undefined> {
@@ -288,7 +302,7 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
         yield event;
       }
       const missedNothing = first && after !== undefined;
-      if (!this.#fold.settled && !missedNothing && this.#transport.retryMs === undefined)
+      if (!this.#fold.settled && !missedNothing && !this.#isPaused)
         this.#fold.note('closed-without-final', 'the stream closed before the task had ended');
     } catch (error) {
       // The client aborted it: the server kept a stream open after an event with `final`.

@@ -55,14 +55,19 @@ export class A2AHttpTransport implements A2ATransport {
     const idle = new AbortController();
     const unlisten = onAbort(signal, (reason) => idle.abort(reason));
     const { silenceMs } = this.#options;
-    const timer = setTimeout(
-      () => idle.abort(new DuolaneError('network', `no byte within silenceMs (${silenceMs} ms)`)),
-      silenceMs,
-    );
+    // Only a wait for the server counts: the caller may take any time for an event.
+    const unlessSilent = async <T>(work: Promise<T>): Promise<T> => {
+      const timer = setTimeout(
+        () => idle.abort(new DuolaneError('network', `no byte within silenceMs (${silenceMs} ms)`)),
+        silenceMs,
+      );
+      return work.finally(() => clearTimeout(timer));
+    };
     try {
-      const response = await this.#send(operation, params, { signal: idle.signal, lastEventId });
+      const sending = this.#send(operation, params, { signal: idle.signal, lastEventId });
+      const response = await unlessSilent(sending);
       if (!/^text\/event-stream\b/i.test(response.headers.get('content-type') ?? '')) {
-        const text = await readResponse(response);
+        const text = await unlessSilent(readResponse(response));
         this.#unwrap(parse(text, response), response);
         const message = 'the server sent a single response: expected text/event-stream';
         yield { malformed: new DuolaneError('malformed', message) };
@@ -70,8 +75,7 @@ export class A2AHttpTransport implements A2ATransport {
         return;
       }
       const decoder = new SseDecoder();
-      for await (const chunk of bytesOf(response)) {
-        timer.refresh();
+      for await (const chunk of bytesOf(response, unlessSilent)) {
         const messages = decoder.decode(chunk);
         this.retryMs = decoder.retryMs;
         for (const message of messages) {
@@ -83,7 +87,6 @@ export class A2AHttpTransport implements A2ATransport {
       signal.throwIfAborted();
       throw idle.signal.aborted ? idle.signal.reason : error;
     } finally {
-      clearTimeout(timer);
       unlisten();
       idle.abort();
     }
@@ -141,11 +144,22 @@ export class A2AHttpTransport implements A2ATransport {
   }
 }
 
-async function* bytesOf(response: Response): AsyncGenerator<Uint8Array, void, undefined> {
+async function* bytesOf(
+  { body }: Response,
+  unlessSilent: <T>(work: Promise<T>) => Promise<T>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const reader = body?.getReader();
   try {
-    for await (const chunk of response.body ?? []) yield chunk;
+    while (reader) {
+      const { done, value } = await unlessSilent(reader.read());
+      if (done) return;
+      yield value;
+    }
   } catch (error) {
     throw toNetworkError(error);
+  } finally {
+    // A connection that is lost cannot be closed, and the caller has stopped reading.
+    reader?.cancel().catch(() => {});
   }
 }
 

@@ -1,11 +1,5 @@
-import { addressesOf, isPrivateAddress } from '../../http/public-address.ts';
+import { type Address, addressesOf, isPrivateAddress } from '../../http/public-address.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
-
-/** An IP address to connect to. */
-export interface Address {
-  readonly address: string;
-  readonly family: 4 | 6;
-}
 
 /**
  * Resolves the host of a caller's URL once. Connect to the returned address and do not resolve
@@ -22,5 +16,5 @@ export async function resolvePublicAddress(url: string, allowPrivate: boolean): 
       'INVALID_PARAMS',
       `invalid push url: expected a public address, but "${hostname}" is private`,
     );
-  return { address: first.address, family: first.family === 6 ? 6 : 4 };
+  return first;
 }

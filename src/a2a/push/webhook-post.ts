@@ -2,8 +2,8 @@ import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { DuolaneError } from '../../errors.ts';
 import { parseRetryAfter } from '../../http-status.ts';
+import { type Address, pinnedLookup } from '../../http/public-address.ts';
 import { onAbort } from '../../stream/abort.ts';
-import type { Address } from './public-address.ts';
 
 /** One request to a push receiver. */
 export interface Posting {
@@ -27,10 +27,7 @@ export function post({ url, address, headers, body, timeoutMs, signal }: Posting
       method: 'POST',
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
       agent: false,
-      lookup: (_host, options, callback) => {
-        if (options.all) callback(null, [address]);
-        else callback(null, address.address, address.family);
-      },
+      lookup: pinnedLookup([address]),
     });
     const stop = (reason: unknown): void => void sent.destroy(DuolaneError.from(reason));
     const timer = setTimeout(

@@ -67,7 +67,7 @@ export interface OperationCall {
 /** The events of a task in batches. The reader must release the slot, however the stream ends. */
 export interface TaskStream {
   readonly kind: 'stream';
-  readonly batches: AsyncIterable<readonly TaskStreamEvent[]>;
+  readonly batches: AsyncIterable<TaskStreamEvent[]>;
   readonly slot: StreamSlot;
 }
 

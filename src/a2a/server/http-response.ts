@@ -54,7 +54,7 @@ export async function toHttpResponse(
  * generator costs twice as much.
  */
 class SseEventIterator implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
-  readonly #batches: AsyncIterator<readonly TaskStreamEvent[]>;
+  readonly #batches: AsyncIterator<TaskStreamEvent[]>;
   readonly #slot: StreamSlot;
   readonly #onError: ServerContext['onError'];
   readonly #envelope: Envelope;
@@ -102,10 +102,13 @@ class SseEventIterator implements AsyncIterableIterator<SseItem | readonly SseIt
   /**
    * Encodes a batch up to the first event that fails, so that the events before it are still sent.
    */
-  #encodeAll(batch: readonly TaskStreamEvent[]): readonly SseItem[] {
+  #encodeAll(batch: TaskStreamEvent[]): readonly SseItem[] {
     const items: SseItem[] = [];
     try {
       for (const event of batch) items.push(this.#encode(event));
+      // The generator behind the batch keeps it until the next read. The batch may have the
+      // complete task, and a client that does not read would keep that in memory beside its bytes.
+      batch.length = 0;
     } catch (error) {
       if (items.length === 0) throw error;
       this.#failure = { error };

@@ -11,10 +11,12 @@ import {
   spokenAnswers,
 } from '../../task/match-answers.ts';
 import { nameId } from '../../task/name-id.ts';
+import { snapshotChars } from '../../task/text-budget.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import type { TextOptions } from '../protocol/stream-encoder.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
+import { CatchUpBudget } from './catch-up-budget.ts';
 import {
   followTaskStream,
   seqOf,
@@ -57,7 +59,7 @@ const MAX_PAGE_CHARS = 8 * 1024 * 1024;
 interface Subscribed {
   /** Whether the task had ended before. */
   readonly ended: boolean;
-  readonly batches: AsyncIterable<readonly TaskStreamEvent[]>;
+  readonly batches: AsyncIterable<TaskStreamEvent[]>;
 }
 
 /** A turn in the log, with its entry. */
@@ -66,6 +68,8 @@ export interface Submitted {
   readonly entry: Entry;
   /** Whether the task, or this turn itself, existed before. */
   readonly known: boolean;
+  /** Roughly how long the task was before, in characters. */
+  readonly chars: number;
 }
 
 /**
@@ -77,6 +81,9 @@ export class Operations {
   readonly #log: TaskLog;
   readonly #maxHistory: number;
   readonly #text: TextOptions;
+  readonly #catchUps = new CatchUpBudget();
+  /** How long the task of a turn was, for the stream that follows it. */
+  readonly #chars = new WeakMap<Turn, number>();
 
   constructor(options: OperationsOptions) {
     const { log, maxHistory = 1000, text = {} } = options;
@@ -132,7 +139,7 @@ export class Operations {
       snapshot && !again
         ? await matchAnswers(this.#log, snapshot, incoming, lastEventId)
         : incoming;
-    return {
+    const turn: Turn = {
       agent: this.#options.agent,
       task: snapshot?.task ?? uuidV7(),
       context: snapshot?.context ?? contextId ?? uuidV7(),
@@ -142,6 +149,8 @@ export class Operations {
       ...(answers.length > 0 && { answers }),
       ...(metadata && { metadata }),
     };
+    if (snapshot) this.#chars.set(turn, snapshotChars(snapshot));
+    return turn;
   }
 
   /**
@@ -150,7 +159,8 @@ export class Operations {
   async submit(turn: Turn): Promise<Submitted> {
     const entry = await this.#options.runner.submit(turn);
     const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
-    return { task, entry, known: task !== turn.task || entry.seq > 1 };
+    const chars = this.#chars.get(turn) ?? 0;
+    return { task, entry, known: task !== turn.task || entry.seq > 1, chars };
   }
 
   /**
@@ -163,11 +173,13 @@ export class Operations {
     options: Abortable,
     after?: string,
     historyLength?: number,
-  ): AsyncIterable<readonly TaskStreamEvent[]> {
+  ): AsyncIterable<TaskStreamEvent[]> {
     const begin: BeginStream = async () => {
-      const { task, entry, known } = await submit();
-      if (!known || after === undefined || seqOf(after) < entry.seq)
-        return { task, start: { from: entry.seq, entry } };
+      const { task, entry, known, chars } = await submit();
+      if (!known || after === undefined || seqOf(after) < entry.seq) {
+        const sentTask = await this.#catchUps.take(chars, options);
+        return { task, start: { from: entry.seq, entry }, sentTask };
+      }
       checkEventId(task, after, (await this.#log.get(task))?.seq ?? 0);
       return { task, start: { after } };
     };
@@ -208,10 +220,18 @@ export class Operations {
     after: string | undefined,
     options: Abortable,
   ): Promise<Subscribed> {
-    const { seq, state } = await this.own(task, caller);
+    const snapshot = await this.own(task, caller);
+    const { seq, state } = snapshot;
     if (after !== undefined) checkEventId(task, after, seq);
-    const start = after === undefined ? { from: seq, watch: true } : { after };
-    const begin: BeginStream = () => Promise.resolve({ task, start });
+    const chars = snapshotChars(snapshot);
+    const begin: BeginStream = async () =>
+      after === undefined
+        ? {
+            task,
+            start: { from: seq, watch: true },
+            sentTask: await this.#catchUps.take(chars, options),
+          }
+        : { task, start: { after } };
     const batches = followTaskStream(this.#log, begin, options, this.#viewOptions());
     return { ended: isFinal(state), batches };
   }

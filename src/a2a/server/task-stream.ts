@@ -35,7 +35,12 @@ export type Start =
   | { readonly after: string };
 
 /** Resolves with the task of a stream and where to begin, after the stream's first read. */
-export type BeginStream = () => Promise<{ readonly task: string; readonly start: Start }>;
+export type BeginStream = () => Promise<{
+  readonly task: string;
+  readonly start: Start;
+  /** Called after the complete task was sent, which is no longer in memory from then on. */
+  readonly sentTask?: () => void;
+}>;
 
 /** How tasks are shown in a stream. */
 export interface TaskViewOptions {
@@ -61,7 +66,7 @@ export const followTaskStream = (
   begin: BeginStream,
   options: Abortable,
   view: TaskViewOptions = {},
-): AsyncIterable<readonly TaskStreamEvent[]> =>
+): AsyncIterable<TaskStreamEvent[]> =>
   followTask(log, new StreamFollower(log, begin, options, view), options);
 
 class StreamFollower implements TaskFollower<TaskStreamEvent> {
@@ -77,6 +82,7 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   /** The entry at which the client gets the task; no event of an earlier entry is sent. */
   #from = 0;
   #watch = false;
+  #sentTask: (() => void) | undefined;
 
   constructor(log: TaskLog, begin: BeginStream, options: Abortable, view: TaskViewOptions) {
     this.#log = log;
@@ -92,8 +98,9 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   }
 
   async begin(events: TaskStreamEvent[]): Promise<void> {
-    const { task, start } = await this.#begin();
+    const { task, start, sentTask } = await this.#begin();
     this.task = task;
+    this.#sentTask = sentTask;
     if ('after' in start) {
       this.#after = start.after;
       this.#encode = resume(this.#encoder.encode, start.after);
@@ -172,6 +179,9 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   #task(): A2AStreamEvent {
     const task = this.#encoder.task(this.#view);
     this.#encoder.forget();
+    // The batch with the task is encoded and written in this turn of the event loop, and the
+    // listener counts what the client has not read.
+    if (this.#sentTask) setImmediate(this.#sentTask);
     return { task };
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Agent, AgentContext, AgentEvent, OpenCall, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
@@ -56,8 +57,12 @@ export function anthropic(client: AnthropicClient, options: AnthropicOptions): A
     let messages = await opening(turn, ctx);
     const openCalls = ctx.task.calls.filter(({ partial }) => !partial);
     if (openCalls.length > 0) {
-      const content = openCalls.map(({ callId, name, args }) => toolUse(callId, name, args));
-      const results = yield* callAll(openCalls, options, ctx);
+      const { text } = ctx.task;
+      const content = [
+        ...(text === '' ? [] : [{ type: 'text', text }]),
+        ...openCalls.map(({ callId, name, args }) => toolUse(callId, name, args)),
+      ];
+      const results = yield* callAll(openCalls, options, ctx, ctx.task.answers);
       messages = [...messages, { role: 'assistant', content }, { role: 'user', content: results }];
     }
     for (let step = 1; ; step++) {
@@ -117,15 +122,19 @@ async function* stream(
     );
 }
 
-/** Runs calls in parallel; returns a result block for each, in the order of the calls. */
+/**
+ * Runs calls in parallel; returns a result block for each, in the order of the calls. `known`:
+ * answers of the log, for calls that an earlier run left open.
+ */
 async function* callAll(
   calls: readonly OpenCall[],
   options: AnthropicOptions,
   ctx: AgentContext,
+  known: readonly Answer[] = [],
 ): AsyncGenerator<AgentEvent, readonly JsonObject[], undefined> {
   for (const { callId, name, args } of calls) yield { type: 'tool.called', callId, name, args };
   const results = new Map<string, JsonObject>();
-  const running = calls.map((call) => callOne(call, options, ctx, results));
+  const running = calls.map((call) => callOne(call, options, ctx, known, results));
   yield* merge(...running);
   return calls.map(({ callId }) => results.get(callId) ?? {});
 }
@@ -134,10 +143,11 @@ async function* callOne(
   call: OpenCall,
   options: AnthropicOptions,
   ctx: AgentContext,
+  known: readonly Answer[],
   results: Map<string, JsonObject>,
 ): AsyncGenerator<AgentEvent, void, undefined> {
   const { callId } = call;
-  const result = yield* attempt(call, options, ctx);
+  const result = yield* attempt(call, options, ctx, known);
   results.set(callId, {
     type: 'tool_result',
     tool_use_id: callId,
@@ -151,6 +161,7 @@ async function* attempt(
   call: OpenCall,
   { tools, needsApproval }: AnthropicOptions,
   ctx: AgentContext,
+  known: readonly Answer[],
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
   const refused = (text: string): ToolResult => ({
     content: [{ type: 'text', text }],
@@ -162,7 +173,7 @@ async function* attempt(
     if (!verdict?.approved) return refused(verdict?.reason ?? 'the call was not allowed');
   }
   try {
-    return yield* callTool(tools, call, ctx);
+    return yield* callTool(tools, call, ctx, known);
   } catch (error) {
     ctx.signal.throwIfAborted();
     const { code, message } = DuolaneError.from(error);

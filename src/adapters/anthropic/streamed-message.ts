@@ -31,10 +31,20 @@ export class StreamedMessage {
     }
   }
 
+  /**
+   * The blocks of the message. If the provider gave two calls one id, the later one gets its own
+   * (`call_0_2`): an approval and a result belong to one call.
+   */
   get content(): readonly JsonObject[] {
-    return [...this.#blocks.values()].map(({ block, json }) =>
-      json === '' ? block : { ...block, input: parsed(json) },
-    );
+    const uses = new Map<string, number>();
+    return [...this.#blocks.values()].map(({ block, json }) => {
+      const complete = json === '' ? block : { ...block, input: parsed(json) };
+      if (block['type'] !== 'tool_use') return complete;
+      const id = asString(block['id']);
+      const count = (uses.get(id) ?? 0) + 1;
+      uses.set(id, count);
+      return count === 1 ? complete : { ...complete, id: `${id}_${count}` };
+    });
   }
 
   get calls(): readonly WantedCall[] {

@@ -1,7 +1,7 @@
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
-import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import { asObject, asObjects, asString, isObject, type JsonObject } from '../../json.ts';
 import { continuingAgent, readModel } from '../shared/framework-agent.ts';
 import { callerKey } from '../shared/conversation-key.ts';
 import { EventReader, type Request } from './event-reader.ts';
@@ -37,9 +37,11 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
   return continuingAgent(async function* (turn, ctx) {
     yield { type: 'run.started' };
     const session = { userId: callerKey(turn) ?? 'user', sessionId: turn.context };
-    await openSession(runner, session);
+    const sent = responsesIn(await openSession(runner, session));
     const reader = new EventReader();
-    const known = ctx.task.answers;
+    // An answer without a call is in the log until the run ends, also if the session has it.
+    const unsent = ctx.task.answers.filter(({ id }) => !sent.has(requestOf(id).id));
+    const known = unsent.length > 0 ? unsent : ctx.task.answers;
     let message =
       known.length > 0 ? answers(known) : { role: 'user', parts: turn.parts.map(partOf) };
     for (;;) {
@@ -72,10 +74,18 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
 async function openSession(
   { appName, sessionService }: AdkRunner,
   session: { readonly userId: string; readonly sessionId: string },
-): Promise<void> {
+): Promise<unknown> {
   const request = { appName, ...session } as never;
-  if (!(await sessionService.getSession(request))) await sessionService.createSession(request);
+  return (await sessionService.getSession(request)) ?? sessionService.createSession(request);
 }
+
+/** The ids of the requests to which a session has a response. */
+const responsesIn = (session: unknown): ReadonlySet<string> =>
+  new Set(
+    asObjects(asObject(session)['events'])
+      .flatMap((event) => asObjects(asObject(event['content'])['parts']))
+      .map((part) => asString(asObject(part['functionResponse'])['id'])),
+  );
 
 /**
  * The artifacts that an event names, loaded from the service. A new version replaces the old one.
@@ -132,12 +142,18 @@ function question({ id, name, args }: Request, turn: Turn): InputRequest {
   };
 }
 
+/** ADK's request in the id of a question. */
+function requestOf(question: string): { readonly name: string; readonly id: string } {
+  const [name = '', id = ''] = question.split('/').slice(-2);
+  return { name, id };
+}
+
 const answers = (
   given: readonly Answer[],
 ): { readonly role: string; readonly parts: readonly JsonObject[] } => ({
   role: 'user',
   parts: given.map(({ id: question, action, content }) => {
-    const [name, id] = question.split('/').slice(-2);
+    const { name, id } = requestOf(question);
     const confirmed = action === 'accept';
     const response = isObject(content) ? content : { result: content };
     return {

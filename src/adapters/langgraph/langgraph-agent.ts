@@ -1,10 +1,11 @@
-import type { Answer, InputRequest } from '../../ask.ts';
+import type { Answer } from '../../ask.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
-import { asObject, asObjects, asString, isObject, type JsonObject } from '../../json.ts';
+import { asObject, asObjects, asString, type JsonObject } from '../../json.ts';
 import { conversationKey } from '../shared/conversation-key.ts';
 import { continuingAgent, partText, readModel } from '../shared/framework-agent.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
+import { type Answered, InterruptQuestions } from './interrupt-questions.ts';
 
 /** The part of a compiled graph of LangGraph.js that the adapter uses. */
 export interface LangGraph {
@@ -49,8 +50,10 @@ const NODES = ['updates', 'custom'];
 export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Agent {
   return continuingAgent(async function* (turn, ctx) {
     yield { type: 'status', message: 'Running graph...' };
+    const questions = new InterruptQuestions(turn, ctx);
     let input =
-      (await resumption(graph, options, turn, ctx)) ?? (await opening(graph, options, turn, ctx));
+      (await resumption(graph, options, turn, ctx, questions)) ??
+      (await opening(graph, options, turn, ctx));
     const reader = new GraphReader();
     const state: Record<string, unknown> = {};
     for (;;) {
@@ -61,7 +64,7 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
       yield* reader.end();
       const interrupts = reader.takeInterrupts();
       if (interrupts.length === 0) break;
-      input = command(await askAll(interrupts, turn, ctx), options);
+      input = command(await questions.askAll(interrupts), options);
     }
     const output = reader.output ?? (options.mode === 'updates' ? state : undefined);
     yield {
@@ -140,48 +143,22 @@ const configurable = (turn: Turn, config: JsonObject = {}): JsonObject => ({
   ...asObject(config['configurable']),
 });
 
-type Answered = readonly [interrupt: Interrupt, answer: Answer];
-
 /** The command that resumes the graph, if it still waits for answers that the log has. */
 async function resumption(
   graph: LangGraph,
   options: LangGraphOptions,
   turn: Turn,
   { task }: AgentContext,
+  questions: InterruptQuestions,
 ): Promise<JsonObject | undefined> {
   if (task.answers.length === 0 || !graph.checkpointer || !graph.getState) return undefined;
   const config = { configurable: configurable(turn, options.config) };
   const state = asObject(await graph.getState(config as never));
-  const answered = asObjects(state['tasks'])
+  const waiting = asObjects(state['tasks'])
     .flatMap((node) => asObjects(node['interrupts']))
-    .flatMap(({ id, value }): Answered[] => {
-      const answer = task.answers.find((each) => each.id.endsWith(`/${asString(id)}`));
-      return answer ? [[{ id: asString(id), value }, answer]] : [];
-    });
-  return answered.length > 0 ? command(answered, options) : undefined;
-}
-
-const askAll = (
-  interrupts: readonly Interrupt[],
-  turn: Turn,
-  { ask, signal }: AgentContext,
-): Promise<readonly Answered[]> =>
-  Promise.all(
-    interrupts.map(async (interrupt): Promise<Answered> => [
-      interrupt,
-      await ask(question(interrupt, turn), { signal }),
-    ]),
-  );
-
-function question({ id, value, callId }: Interrupt, turn: Turn): InputRequest {
-  const message = typeof value === 'string' ? value : asString(asObject(value)['message']);
-  return {
-    id: `${callId ?? turn.messageId}/${id}`,
-    kind: callId === undefined ? 'question' : 'approval',
-    ...(message !== '' && { message }),
-    ...(callId !== undefined && { callId }),
-    ...(isObject(value) && { data: value }),
-  };
+    .map(({ id, value }): Interrupt => ({ id: asString(id), value }));
+  if (!waiting.some(({ id }) => questions.wasAsked(id))) return undefined;
+  return command(await questions.resumeAll(waiting), options);
 }
 
 /**

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
+import type { Ask } from '../../ask.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { advance } from '../../event/index.ts';
 import { createRunner, memoryLog } from '../../task/index.ts';
-import { questionIdByContent } from './approval.ts';
+import { approve, questionIdByContent } from './approval.ts';
 import { openaiAgents, type OpenAiStream } from '../openai-agents/openai-agent.ts';
 
 const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
@@ -14,6 +15,17 @@ test('equal calls of a run have separate questions, with the same ids when the r
   expect(new Set(ids).size).toBe(3);
   const again = questionIdByContent(turn);
   expect([again(call), again(call)]).toEqual(ids.slice(0, 2));
+});
+
+test('two calls with one id are asked about one by one', async () => {
+  const call = { callId: 'call_0', name: 'pay', args: { amount: 1 } };
+  const { signal } = new AbortController();
+  const ask: Ask = async ({ id }) => ({
+    id,
+    action: id === 'call_0/approval' ? 'accept' : 'decline',
+  });
+  const verdicts = await approve([call, call], { ask, signal });
+  expect(verdicts.map(({ approved }) => approved)).toEqual([true, false]);
 });
 
 /** A run of the SDK that wants two equal calls approved, then ends with what was decided. */

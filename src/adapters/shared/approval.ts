@@ -19,19 +19,21 @@ export interface ApprovalVerdict<Call extends Pending = Pending> {
 /**
  * Asks a person about each call and waits for all answers. If the run is suspended meanwhile, it
  * throws `suspended`, which the caller must not catch. The id of the question contains that of its
- * call, so that a run which finds the call in the log finds the answer too.
+ * call, so that a run which finds the call in the log finds the answer too. Calls with one id are
+ * asked about one by one (`…-2`).
  */
 export async function approve<Call extends Pending>(
   calls: readonly Call[],
   { ask, signal }: Pick<AgentContext, 'ask' | 'signal'>,
   idOf: (call: Call) => string = ({ callId }) => `${callId}/approval`,
 ): Promise<readonly ApprovalVerdict<Call>[]> {
+  const numbered = numberedIds();
   return Promise.all(
     calls.map(async (call): Promise<ApprovalVerdict<Call>> => {
       const { callId, name, args } = call;
       const { action, content } = await ask(
         {
-          id: idOf(call),
+          id: numbered(idOf(call)),
           kind: 'approval',
           message: `Allow ${name}?`,
           callId,
@@ -52,14 +54,21 @@ export async function approve<Call extends Pending>(
  * that each approval allows one call.
  */
 export function questionIdByContent(turn: Turn): (call: Pending) => string {
-  const asked = new Map<string, number>();
+  const numbered = numberedIds();
   return ({ name, args }) => {
     const content = createHash('sha256')
       .update(JSON.stringify([name, args]))
       .digest('hex');
-    const id = `${turn.messageId}/${name}-${content.slice(0, 16)}`;
-    const count = (asked.get(id) ?? 0) + 1;
-    asked.set(id, count);
+    return numbered(`${turn.messageId}/${name}-${content.slice(0, 16)}`);
+  };
+}
+
+/** Adds a number to an id that was used before. */
+function numberedIds(): (id: string) => string {
+  const used = new Map<string, number>();
+  return (id) => {
+    const count = (used.get(id) ?? 0) + 1;
+    used.set(id, count);
     return count === 1 ? id : `${id}-${count}`;
   };
 }

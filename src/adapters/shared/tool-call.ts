@@ -7,15 +7,17 @@ import { toFailure } from './tool-failure.ts';
 
 /**
  * Calls a tool of a source until it returns a result: yields its progress, asks its questions, and
- * repeats the call with the answers. The first call already gets the answers that the log has, so
- * that a call which an earlier run left open is finished here too.
+ * repeats the call with the answers. A call that an earlier run left open is finished here too:
+ * `known` has the answers of the log. Pass them for such a call only, since a provider may give a
+ * later call the same id, and its questions were not answered.
  */
 export async function* callTool(
   source: ToolSource,
   { callId, name, args }: OpenCall,
   ctx: AgentContext,
+  known: readonly Answer[] = [],
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
-  let answers: readonly Answer[] = ctx.task.answers.filter(({ id }) => id.startsWith(`${callId}/`));
+  let answers = known.filter(({ id }) => id.startsWith(`${callId}/`));
   let state: string | undefined;
   // One dialled server may serve many callers; it keeps the state of each apart.
   const { owner, task } = ctx.task;

@@ -40,3 +40,13 @@ test('a closed pipe aborts `gone`, ends the wait and drops later writes', async 
   expect(pipe.written).toEqual(['{"a":1}\n']);
   await output.drained();
 });
+
+test('a terminal gets no control characters of the model; a file gets the text as it is', () => {
+  const text = 'a\u001b]52;c;ZXZpbA==\u0007\u202eb\n';
+  const terminal = Object.assign(new Pipe(), { isTTY: true });
+  new LineOutput(terminal).text(text);
+  expect(terminal.written).toEqual(['a\ufffd]52;c;ZXZpbA==\ufffd\ufffdb\n']);
+  const file = new Pipe();
+  new LineOutput(file).text(text);
+  expect(file.written).toEqual([text]);
+});

@@ -1,9 +1,12 @@
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import type { JsonObject } from '../../json.ts';
 import { waitForWake } from '../../stream/cancellable-generator.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
 
 /** The part of a writable stream that `LineOutput` uses. */
 export interface Sink {
+  /** Whether it is a terminal. */
+  readonly isTTY?: boolean;
   write(text: string): boolean;
   once(event: 'drain', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
@@ -31,11 +34,18 @@ export class LineOutput {
   }
 
   write(message: JsonObject): void {
-    this.text(encodeLine(message));
+    this.#put(encodeLine(message));
   }
 
-  /** Writes text as it is, for `--output-format text`. */
+  /**
+   * Writes text for `--output-format text`. A terminal gets no control characters: those of a model
+   * could write to the clipboard or hide what it did.
+   */
   text(text: string): void {
+    this.#put(this.#sink.isTTY ? stripControlCharacters(text) : text);
+  }
+
+  #put(text: string): void {
     if (this.#gone.signal.aborted) return;
     this.#full = !this.#sink.write(text);
   }

@@ -12,6 +12,19 @@ export interface Price {
   readonly output: number;
 }
 
+/** The setting `sampling`: which MCP servers may use the model of the session, and how much. */
+export interface SamplingPolicy {
+  /** Names of servers; `*` means all. */
+  readonly servers: readonly string[];
+  /** The limit of requests during one call. */
+  readonly maxRequests: number;
+  /** The limit of output tokens of one request. */
+  readonly maxTokens: number;
+}
+
+const SAMPLING_REQUESTS = 10;
+const SAMPLING_TOKENS = 4096;
+
 /** The settings of a session, merged from `--settings`, the flags and the environment. */
 export interface Settings {
   readonly policy: Policy;
@@ -23,6 +36,7 @@ export interface Settings {
    * Names of secrets in the environment that Bash and stdio servers get; a final `*` is a wildcard.
    */
   readonly passEnv: readonly string[];
+  readonly sampling: SamplingPolicy;
   /** The object of `--settings`, unchanged. */
   readonly given: JsonObject;
 }
@@ -88,6 +102,7 @@ export function readSettings(
     prices: readPrices(given, env),
     retry: readRetry(asObject(given['retry']), env),
     passEnv: readNames('passEnv', given['passEnv']),
+    sampling: readSampling(given['sampling']),
     given,
   };
 }
@@ -105,6 +120,34 @@ export function readNames(name: string, value: unknown): readonly string[] {
   if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
   throw new DuolaneError('invalid', `invalid setting "${name}": expected a list of names`);
 }
+
+/**
+ * Reads `sampling`. Without it no server may use the model: a server chooses the prompt and the
+ * number of requests, and the user pays for them. Throws `invalid` for an unknown member.
+ */
+function readSampling(given: unknown): SamplingPolicy {
+  const expected = 'expected {"servers": [names], "maxRequests": n, "maxTokens": n}';
+  if (given !== undefined && !isObject(given))
+    throw new DuolaneError('invalid', `invalid setting "sampling": ${expected}`);
+  const { servers, maxRequests, maxTokens, ...others } = asObject(given);
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined)
+    throw new DuolaneError('invalid', `unknown setting "sampling.${unknown}"; ${expected}`);
+  const limit = (name: string, value: unknown, otherwise: number): number => {
+    if (value === undefined) return otherwise;
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
+    throw new DuolaneError('invalid', `invalid setting "sampling.${name}": expected 1 or more`);
+  };
+  return {
+    servers: readNames('sampling.servers', servers),
+    maxRequests: limit('maxRequests', maxRequests, SAMPLING_REQUESTS),
+    maxTokens: limit('maxTokens', maxTokens, SAMPLING_TOKENS),
+  };
+}
+
+/** Whether a server may use the model of the session. */
+export const maySample = ({ servers }: SamplingPolicy, server: string): boolean =>
+  servers.some((name) => name === '*' || name === server);
 
 function readPrices(given: JsonObject, env: Env): Record<string, Price> {
   let table = asObject(given['prices']);

@@ -9,7 +9,7 @@ import { isPermissionMode } from './flags.ts';
  */
 
 /** Supported settings of `--settings`. */
-const SETTINGS = new Set(['passEnv', 'permissions', 'prices', 'retry', 'sandbox']);
+const SETTINGS = new Set(['passEnv', 'permissions', 'prices', 'retry', 'sampling', 'sandbox']);
 /** Supported settings of every other source. */
 const SETTINGS_ELSEWHERE = new Set(['permissions']);
 const PERMISSIONS = new Set(['allow', 'deny', 'ask', 'defaultMode', 'additionalDirectories']);

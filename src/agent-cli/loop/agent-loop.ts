@@ -4,11 +4,12 @@ import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isControl } from '../../wire/control-peer.ts';
 import { serveControl } from './control-handlers.ts';
+import type { ServerRequests } from './mcp-client-requests.ts';
 import type { AgentFlags } from '../command-line/flags.ts';
 import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
 import { ControlLink } from '../../wire/control-link.ts';
 import { type ChosenModel, chooseModel } from '../models/choose-model.ts';
-import type { Block } from '../models/types.ts';
+import type { Block, TokenUsage } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
 import { realPath } from '../permissions/path-rules.ts';
 import { idsOf, type Priority, type Prompt, PromptQueue } from '../session/prompt-queue.ts';
@@ -16,12 +17,12 @@ import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { Sandbox } from '../sandbox/bubblewrap.ts';
 import { CliSession } from '../session/cli-session.ts';
 import { historyFrom, Transcript } from '../session/transcript.ts';
-import type { Settings } from '../command-line/settings.ts';
+import { costOf, maySample, type Settings } from '../command-line/settings.ts';
 import type { Workspace } from '../tools/builtin/workspace.ts';
 import { McpServers } from '../tools/mcp/mcp-servers.ts';
 import { toolEnv } from '../tools/tool-env.ts';
 import type { AgentTool } from '../tools/types.ts';
-import { TurnInterrupted, TurnState } from '../turn/turn-state.ts';
+import { sumUsage, TurnInterrupted, TurnState } from '../turn/turn-state.ts';
 import { VERSION } from '../version.ts';
 
 export interface AgentLoopOptions {
@@ -92,9 +93,18 @@ export class AgentLoop {
         cwd,
         env: childEnv,
         clientInfo: { name: 'duolane-agent', version: VERSION },
+        maySample: (server) => maySample(settings.sampling, server),
         onRequest: async (server, method, params, signal) => {
           const { answerServer } = await import('./mcp-client-requests.ts');
-          const able = { lane, cwd, model: () => this.session.parts.choices.model };
+          const able: ServerRequests = {
+            lane,
+            cwd,
+            model: () => this.session.parts.choices.model,
+            sampling: settings.sampling,
+            countSampling: (name) =>
+              this.#servers.countSampling(name, settings.sampling.maxRequests),
+            addUsage: (usage, chosen) => this.#addUsage(usage, chosen),
+          };
           const answer = (): Promise<JsonObject> =>
             answerServer(able, server, method, params, signal);
           return method === 'elicitation/create' ? this.session.waiting(answer) : answer();
@@ -275,6 +285,16 @@ export class AgentLoop {
     const options = { signal: AbortSignal.timeout(EXIT_GRACE_MS), toolUseId: '', subject: 'other' };
     // The dispatcher reports failures of hooks; the session ends anyway.
     await this.session.parts.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
+  }
+
+  /** Adds the tokens of a sampling request to the running turn, or else to the session. */
+  #addUsage(usage: TokenUsage, { id, model }: ChosenModel): void {
+    const { prices } = this.#options.settings;
+    const cost = costOf(usage, prices[id] ?? prices[model.name]);
+    if (this.#turn) return this.#turn.addUsage(usage, cost);
+    const { totals } = this.session;
+    totals.usage = sumUsage(totals.usage, usage);
+    totals.costUsd += cost;
   }
 
   #begin(prompts: Prompt[]): void {

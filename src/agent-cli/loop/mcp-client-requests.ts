@@ -9,31 +9,44 @@ import {
   omitUndefined,
 } from '../../json.ts';
 import type { ControlLink } from '../../wire/control-link.ts';
+import { maySample, type SamplingPolicy } from '../command-line/settings.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
-import type { Block, ChatMessage } from '../models/types.ts';
+import type { Block, ChatMessage, TokenUsage } from '../models/types.ts';
+
+/**
+ * The limit of characters of a sampling request: the server writes the prompt, the user pays for
+ * it.
+ */
+const MAX_SAMPLING_CHARS = 100_000;
 
 /** What the handlers of requests from MCP servers need. */
 export interface ServerRequests {
   readonly lane: ControlLink;
   readonly cwd: string;
   readonly model: () => ChosenModel;
+  readonly sampling: SamplingPolicy;
+  /** Counts a sampling request. Throws if the server has used its requests up. */
+  readonly countSampling: (server: string) => void;
+  /** Adds the tokens of a sampling request to those of the session. */
+  readonly addUsage: (usage: TokenUsage, model: ChosenModel) => void;
 }
 
 /** Handles `elicitation/create`, `sampling/createMessage` and `roots/list` of an MCP server. */
 export async function answerServer(
-  { lane, cwd, model }: ServerRequests,
+  requests: ServerRequests,
   server: string,
   method: string,
   params: JsonObject,
   signal: AbortSignal,
 ): Promise<JsonObject> {
+  const { lane, cwd } = requests;
   switch (method) {
     case 'roots/list':
       return { roots: [{ uri: pathToFileURL(cwd).href, name: 'working directory' }] };
     case 'elicitation/create':
       return elicitFromHost(lane, server, params, signal);
     case 'sampling/createMessage':
-      return sample(model(), params, signal);
+      return sample(requests, server, params, signal);
     default:
       throw new DuolaneError('unsupported', `method "${method}" is not supported`);
   }
@@ -63,32 +76,51 @@ export async function elicitFromHost(
   return { action, ...(action === 'accept' && isObject(content) && { content }) };
 }
 
-/** Runs a sampling request with the model of the session, without its history and tools. */
+/**
+ * Runs a sampling request with the model of the session, without its history and tools. Throws
+ * `unauthorized` unless the settings allow it, and `too_large` beyond their limits.
+ */
 async function sample(
-  chosen: ChosenModel,
+  { model, sampling, countSampling, addUsage }: ServerRequests,
+  server: string,
   params: JsonObject,
   signal: AbortSignal,
 ): Promise<JsonObject> {
-  const messages = asArray(params['messages']).map((value): ChatMessage => {
+  if (!maySample(sampling, server))
+    throw new DuolaneError(
+      'unauthorized',
+      `sampling is not allowed for MCP server "${server}"; name it in the setting sampling.servers`,
+    );
+  countSampling(server);
+  const { messages: given, systemPrompt, maxTokens } = params;
+  if (JSON.stringify([given, systemPrompt]).length > MAX_SAMPLING_CHARS)
+    throw new DuolaneError(
+      'too_large',
+      `the sampling request exceeds the limit of ${MAX_SAMPLING_CHARS} characters; send less`,
+    );
+  const messages = asArray(given).map((value): ChatMessage => {
     const { role, content } = asObject(value);
     const blocks = (Array.isArray(content) ? content : [content]).map((part) =>
       toBlock(asObject(part)),
     );
     return { role: role === 'assistant' ? 'assistant' : 'user', content: blocks };
   });
-  const { maxTokens } = params;
+  const wanted = typeof maxTokens === 'number' && maxTokens >= 1 ? Math.floor(maxTokens) : 1000;
+  const chosen = model();
   const request = {
     model: chosen.id,
-    system: asString(params['systemPrompt']),
+    system: asString(systemPrompt),
     messages,
     tools: [],
-    maxTokens: typeof maxTokens === 'number' ? maxTokens : 1000,
+    maxTokens: Math.min(wanted, sampling.maxTokens),
   };
   let text = '';
   let stopReason = 'endTurn';
   for await (const event of chosen.model.stream(request, { signal })) {
     if (event.type === 'text') text += event.text;
-    if (event.type === 'stop' && event.reason === 'max_tokens') stopReason = 'maxTokens';
+    if (event.type !== 'stop') continue;
+    if (event.reason === 'max_tokens') stopReason = 'maxTokens';
+    addUsage(event.usage, chosen);
   }
   return {
     role: 'assistant',

@@ -13,7 +13,10 @@ export interface PolicyInput extends Candidate {
   readonly readOnly: boolean;
   /** A tool of this CLI, not of an MCP server. */
   readonly builtin: boolean;
-  /** The call writes files inside the working directories, which the mode `acceptEdits` allows. */
+  /**
+   * The call writes files inside the working directories, which the mode `acceptEdits` allows.
+   * False for a file that other programs run, such as `.git/config`.
+   */
   readonly edit: boolean;
   /** The call runs in a sandbox whose settings allow commands without a permission request. */
   readonly enclosed?: boolean;

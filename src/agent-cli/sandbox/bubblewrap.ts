@@ -29,25 +29,59 @@ export interface SandboxOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Credentials in the home directory. They are hidden: a command does not need them. */
+/**
+ * Credentials in the home directory, and histories and browser profiles, which contain some. They
+ * are hidden: a command does not need them.
+ */
 const CREDENTIALS = [
   '.aws',
   '.azure',
+  '.bash_history',
+  '.boto',
+  '.cargo/credentials',
   '.cargo/credentials.toml',
   '.claude',
   '.claude.json',
+  '.codex',
+  '.composer/auth.json',
+  '.config/chromium',
+  '.config/containers/auth.json',
+  '.config/doctl',
   '.config/gcloud',
   '.config/gh',
+  '.config/git/credentials',
+  '.config/glab-cli',
+  '.config/google-chrome',
+  '.config/hub',
+  '.config/op',
+  '.config/pypoetry/auth.toml',
+  '.config/rclone',
+  '.databrickscfg',
   '.docker',
   '.duolane',
+  '.gem/credentials',
+  '.gemini',
   '.git-credentials',
   '.gnupg',
   '.kube',
+  '.local/share/keyrings',
+  '.m2/settings.xml',
+  '.mozilla',
+  '.my.cnf',
+  '.mylogin.cnf',
   '.netrc',
   '.npmrc',
+  '.oci',
   '.password-store',
+  '.pgpass',
   '.pypirc',
+  '.s3cfg',
   '.ssh',
+  '.terraform.d',
+  '.terraformrc',
+  '.vault-token',
+  '.yarnrc.yml',
+  '.zsh_history',
 ];
 const SYSTEM_SECRETS = ['/etc/shadow', '/etc/shadow-', '/etc/gshadow', '/etc/sudoers'];
 /**

@@ -1,60 +1,10 @@
 import { chmodSync, type Dirent, readFileSync, renameSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isInsideDirectory } from '../permissions/path-rules.ts';
+import { EXISTING, HOME_STARTUP, STARTUP } from '../permissions/startup-files.ts';
 import { isHarmlessGitConfig } from './git-config.ts';
 import { entriesOf, identity, isFolder, notProtected, Placeholders, stat } from './placeholders.ts';
 
-/**
- * Files that a shell, an editor or an agent runs or obeys when a person later works in the folder,
- * outside of the sandbox. They are protected in every writable folder, even if they do not exist
- * yet.
- */
-const STARTUP = [
-  '.bash_login',
-  '.bash_logout',
-  '.bash_profile',
-  '.bashrc',
-  '.claude',
-  '.cursor',
-  '.devcontainer',
-  '.dir-locals.el',
-  '.envrc',
-  '.exrc',
-  '.gitconfig',
-  '.idea',
-  '.inputrc',
-  '.mcp.json',
-  '.nvim.lua',
-  '.nvimrc',
-  '.profile',
-  '.vimrc',
-  '.vscode',
-  '.zed',
-  '.zlogin',
-  '.zlogout',
-  '.zprofile',
-  '.zshenv',
-  '.zshrc',
-];
-/** The same for a home directory inside a writable folder. */
-const HOME_STARTUP = [
-  ...STARTUP,
-  '.config/autostart',
-  '.config/environment.d',
-  '.config/fish',
-  '.config/git',
-  '.config/nvim',
-  '.config/systemd',
-  '.pam_environment',
-  '.ssh',
-  '.vim',
-  '.xprofile',
-  '.xsessionrc',
-];
-/**
- * Protected only if they exist: they have no effect unless the config of the repository names them.
- */
-const EXISTING = ['.gitmodules', '.githooks', '.husky'];
 /** The files in a repository folder that make git run programs. */
 const GIT_FILES = ['config', 'config.worktree', 'hooks'];
 /** Git reads its config from the folder that this file names. */

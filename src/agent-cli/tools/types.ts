@@ -4,6 +4,8 @@ import type { PolicyInput } from '../permissions/permission-policy.ts';
 
 /** The facts about a call for the permission rules and for the permission request. */
 export type CallFacts = Omit<PolicyInput, 'tool' | 'builtin' | 'readOnly'> & {
+  /** The call writes a file that another program runs; see `isStartupFile`. */
+  readonly guarded?: boolean;
   /** A description in one line, for the permission request. */
   readonly summary?: string | undefined;
 };

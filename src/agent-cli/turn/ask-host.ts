@@ -82,6 +82,8 @@ export async function askHost(
 function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
   const rule = { toolName, ...(facts.command !== undefined && { ruleContent: facts.command }) };
   const destination = 'session';
+  // A rule for the tool would cover every file, and the person approved this one only.
+  if (facts.guarded) return [];
   if (facts.outside !== undefined) {
     return [{ type: 'addDirectories', directories: [facts.outside], destination }];
   }

@@ -55,7 +55,13 @@ function openSession(argv: readonly string[]) {
     servers: new McpServers({
       lane,
       events: { elicit: never, log: never },
-      help: { cwd: '/work', env: {}, clientInfo: { name: 'x', version: '0' }, onRequest: never },
+      help: {
+        cwd: '/work',
+        env: {},
+        clientInfo: { name: 'x', version: '0' },
+        maySample: never,
+        onRequest: never,
+      },
     }),
     queue: new PromptQueue(),
     fallback: undefined,

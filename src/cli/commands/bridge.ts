@@ -4,7 +4,7 @@ import { offerGrpc } from '../../mcp/grpc/index.ts';
 import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../../mcp/index.ts';
 import { type Command, EXIT, textFlag } from '../command.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
-import { stripControlCharacters } from '../terminal/entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import { type Counts, CountingSource } from './counting-source.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
@@ -56,6 +56,13 @@ export const bridge: Command = {
     using shown = new Shown(err, () => tally.counts, Boolean(flags['json']), report);
     await using offered = await offer(tally.source);
     const { url = 'stdio:', done } = offered;
+    if (isOpenToOthers(to) && textFlag(flags, 'require-token') === undefined)
+      err.line(
+        err.style(
+          'yellow',
+          `every machine that reaches ${to} can call the tools of <from>, with its --token; use 127.0.0.1, --require-token or a proxy that authenticates`,
+        ),
+      );
     if (flags['json'] && url !== 'stdio:')
       out.line(JSON.stringify({ url, from, name: source.info.name }));
     else
@@ -69,6 +76,12 @@ export const bridge: Command = {
 
 /** What a server may ask, since the bridge passes its questions on to the client. */
 const PASSED_ON = { elicitation: {}, sampling: {}, roots: {} };
+
+/** Whether other machines can reach an address. */
+function isOpenToOthers(to: string): boolean {
+  if (to === 'stdio:' || !URL.canParse(to)) return false;
+  return !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(to).hostname);
+}
 
 type Offered = AsyncDisposable & { readonly url?: string; readonly done?: Promise<void> };
 

@@ -6,7 +6,8 @@ import { openLocalChat, type AgentChat } from '../agents/local-chat.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
 import { askUser, readLine } from '../terminal/prompt-user.ts';
-import { stripControlCharacters, Printer, printForeign } from '../terminal/entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
+import { Printer, printForeign } from '../terminal/entry-printer.ts';
 import { openRemoteChat } from '../agents/remote-chat.ts';
 
 export const chat: Command = {

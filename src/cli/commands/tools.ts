@@ -5,7 +5,8 @@ import { asArray, asObject, asString, isObject, type JsonObject } from '../../js
 import type { ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../command.ts';
 import { askUser } from '../terminal/prompt-user.ts';
-import { printForeign, stripControlCharacters } from '../terminal/entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
+import { printForeign } from '../terminal/entry-printer.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 

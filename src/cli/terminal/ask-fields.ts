@@ -1,6 +1,6 @@
 import { parseDecision } from '../../event/text/parse-decision.ts';
 import { asArray, asObject, type JsonObject } from '../../json.ts';
-import { stripControlCharacters } from './entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
 
 /** Reads one line of the user; undefined at the end of the input. */
 export type Read = (prompt: string) => Promise<string | undefined>;

@@ -1,3 +1,4 @@
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import type { Entry } from '../../event/types.ts';
 import type { Style, TextOutput } from './terminal.ts';
 
@@ -7,14 +8,6 @@ export type PrintableEvent = Entry extends infer Each
     ? Omit<Each, 'seq'>
     : never
   : never;
-
-/**
- * Removes the characters that control a terminal from foreign text: model output must not move the
- * cursor, change the title or hide text.
- */
-export const stripControlCharacters = (text: string): string =>
-  // oxlint-disable-next-line no-control-regex -- it removes them
-  text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, (char) => (char === '\r' ? '' : '\ufffd'));
 
 /** Prints a line of foreign text, without the characters that control a terminal. */
 export function printForeign(out: TextOutput, text: string, style?: Style): void {

@@ -1,6 +1,6 @@
 import type { Frame } from '../../event/types.ts';
 import { frameDescriber } from '../../trace/describe-frame.ts';
-import { stripControlCharacters } from './entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import type { TextOutput } from './terminal.ts';
 
 /** Prints frames of both lanes, one per line, with the seconds since the first. */

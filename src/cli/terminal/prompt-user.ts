@@ -4,7 +4,8 @@ import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { parseDecision } from '../../event/text/parse-decision.ts';
 import type { JsonObject } from '../../json.ts';
 import { askFields } from './ask-fields.ts';
-import { printForeign, stripControlCharacters } from './entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
+import { printForeign } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
 /**

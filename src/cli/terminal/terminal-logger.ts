@@ -1,5 +1,5 @@
 import type { Logger } from '../../event/types.ts';
-import { stripControlCharacters } from './entry-printer.ts';
+import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import type { TextOutput } from './terminal.ts';
 
 /** The file and line of the first stack frame that has them: `at run (file:///a/b.ts:3:7)`. */

@@ -42,3 +42,19 @@ test('a secret of many lines is redacted in JSON of any depth, and line by line'
   }
   expect(redactor.json({ lines: key.split('\n') })).not.toMatch(/canary|yranac/);
 });
+
+test('a value of any length is redacted', () => {
+  const token = Array.from({ length: 100_000 }, (_, n) => `part${n}`).join('"+');
+  const redactor = new Redactor({});
+  expect(redactor.json({ structuredContent: { token } })).not.toContain('part1');
+  expect(redactor.json({ text: `before ${token} after` })).toBe(
+    '{"text":"before [redacted] after"}',
+  );
+});
+
+test('many long values in one message are redacted', () => {
+  const values = Array.from({ length: 200 }, (_, n) => `${n}-${'x'.repeat(1000)}`);
+  const redactor = new Redactor({});
+  redactor.json(values.map((token) => ({ token })));
+  expect(redactor.text(values.join(' '))).not.toContain('xxx');
+});

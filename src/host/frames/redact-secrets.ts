@@ -5,6 +5,9 @@ const REDACTED = '[redacted]';
 /** Shorter values are redacted only under their name: elsewhere they may be an ordinary word. */
 const KNOWN_CHARS = 8;
 const KNOWN = 1000;
+/** Longer values are searched for one by one: a regular expression cannot have any length. */
+const PATTERN_CHARS = 4000;
+const LONG_VALUES = 20;
 /** Shorter lines of a secret are not searched for: the last line of a key may equal common text. */
 const LINE_CHARS = 24;
 
@@ -37,7 +40,12 @@ const PUBLIC_HEADER =
  */
 export class Redactor {
   readonly #known = new Set<string>();
-  #pattern: RegExp | undefined;
+  readonly #long = new Set<string>();
+  /**
+   * Compiled when a text is redacted, not for each value: a tool server may send a thousand values
+   * in one message.
+   */
+  #patterns: readonly RegExp[] | undefined;
 
   /** `seen`: other values that contain secrets, such as the configurations of servers. */
   constructor(env: Readonly<Record<string, string>>, ...seen: readonly unknown[]) {
@@ -70,11 +78,14 @@ export class Redactor {
   }
 
   text(text: string): string {
-    const cleaned = text
+    let cleaned = text
       .replace(SECRET_TEXT, REDACTED)
       .replace(URL_LOGIN, `$1${REDACTED}@`)
       .replace(URL_SECRET, `$1${REDACTED}`);
-    return this.#pattern ? cleaned.replace(this.#pattern, REDACTED) : cleaned;
+    for (const value of this.#long) cleaned = cleaned.replaceAll(value, REDACTED);
+    this.#patterns ??= patternsOf(this.#known);
+    for (const pattern of this.#patterns) cleaned = cleaned.replace(pattern, REDACTED);
+    return cleaned;
   }
 
   #arg(arg: string): string {
@@ -116,11 +127,17 @@ export class Redactor {
     const lines = value.includes('\n') ? value.split('\n').filter(isLongLine) : [];
     for (const each of [value, ...(bare === undefined ? [] : [bare]), ...lines]) {
       if (each.length < KNOWN_CHARS || each === REDACTED) continue;
-      if (this.#known.has(each) || this.#known.size >= KNOWN) continue;
-      this.#known.add(each);
-      this.#pattern = undefined;
+      for (const form of [each, JSON.stringify(each).slice(1, -1)]) this.#keep(form);
     }
-    this.#pattern ??= patternOf(this.#known);
+  }
+
+  #keep(form: string): void {
+    if (form.length > PATTERN_CHARS) {
+      if (this.#long.size < LONG_VALUES) this.#long.add(form);
+    } else if (!this.#known.has(form) && this.#known.size < KNOWN) {
+      this.#known.add(form);
+      this.#patterns = undefined;
+    }
   }
 }
 
@@ -134,14 +151,19 @@ const isSecret = (name: string, value: string): boolean =>
 const isLongLine = (line: string): boolean => line.length >= LINE_CHARS;
 
 /**
- * A pattern of all known values, as text and as in JSON. The longest come first, so that a value
- * that contains another one is redacted completely.
+ * Patterns of all known values. The longest come first, so that a value that contains another one
+ * is redacted completely. Each pattern has a limited length.
  */
-function patternOf(known: ReadonlySet<string>): RegExp | undefined {
-  if (known.size === 0) return undefined;
-  const forms = new Set([...known].flatMap((each) => [each, JSON.stringify(each).slice(1, -1)]));
-  const parts = [...forms]
-    .toSorted((a, b) => b.length - a.length)
-    .map((each) => each.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(parts.join('|'), 'g');
+function patternsOf(known: ReadonlySet<string>): readonly RegExp[] {
+  const groups: string[][] = [];
+  let room = 0;
+  for (const each of [...known].toSorted((a, b) => b.length - a.length)) {
+    if (each.length > room) {
+      groups.push([]);
+      room = PATTERN_CHARS;
+    }
+    room -= each.length;
+    groups.at(-1)?.push(each.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  }
+  return groups.map((parts) => new RegExp(parts.join('|'), 'g'));
 }

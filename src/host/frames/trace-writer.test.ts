@@ -164,3 +164,18 @@ test('a trace that cannot be started leaves no file open', () => {
   };
   expect(inode()).not.toBe(statSync(path).ino);
 });
+
+test('a frame that cannot be encoded is noted, and the next one is written', () => {
+  const path = file();
+  const deep: unknown = JSON.parse('['.repeat(50_000) + ']'.repeat(50_000));
+  {
+    using trace = new TraceWriter(path, nothing, never);
+    trace.write(frame({ type: 'x', deep }));
+    trace.write(frame({ type: 'y' }));
+  }
+  const lines = readFileSync(path, 'utf8').trim().split('\n');
+  expect(lines.slice(1).map((line) => JSON.parse(line) as Frame)).toMatchObject([
+    { data: { subtype: 'noise', reason: expect.stringContaining('call stack') } },
+    { data: { type: 'y' } },
+  ]);
+});

@@ -74,9 +74,20 @@ export class TraceWriter implements Disposable {
 
   write(frame: Frame): void {
     if (this.#closed) return;
-    this.#text += `${this.#redactor.json(frame)}\n`;
+    this.#text += `${this.#encode(frame)}\n`;
     if (this.#text.length >= BATCH_BYTES) this.#flush();
     else this.#scheduled ??= setImmediate(() => this.#flush());
+  }
+
+  /** A frame that cannot be encoded becomes a note: a tool server must not end the session. */
+  #encode(frame: Frame): string {
+    try {
+      return this.#redactor.json(frame);
+    } catch (cause) {
+      // A value of a tool is nested too deeply.
+      const data = { type: 'system', subtype: 'noise', host: true, reason: String(cause) };
+      return this.#redactor.json({ ...frame, data });
+    }
   }
 
   [Symbol.dispose](): void {

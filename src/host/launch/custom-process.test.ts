@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { customProcessTransport, type SpawnedProcess } from './custom-process.ts';
 
 const launch = { command: 'x', args: [], env: {} };
@@ -52,7 +52,10 @@ test('a grandchild that holds stdout does not hold up the end', async () => {
   await transport[Symbol.asyncDispose]();
 });
 
-test('a process that never exits is given up after SIGKILL', async () => {
+/** A process on which signals have no effect, and how to end it. */
+function stubborn(): { readonly kills: unknown[]; readonly child: SpawnedProcess & EventEmitter } {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
   const kills: unknown[] = [];
   const child = Object.assign(new EventEmitter(), {
     stdin: new PassThrough(),
@@ -60,15 +63,31 @@ test('a process that never exits is given up after SIGKILL', async () => {
     exitCode: null,
     kill: (signal: unknown) => kills.push(signal) > 0,
   });
-  const limits = { graceMs: 1, killMs: 1 };
-  const transport = customProcessTransport(
-    () => child as unknown as SpawnedProcess,
-    launch,
-    limits,
-  );
-  await expect(transport[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'timeout' });
+  return { kills, child: child as unknown as SpawnedProcess & EventEmitter };
+}
+
+test('a process that never exits is given up after SIGKILL', async () => {
+  const { kills, child } = stubborn();
+  const transport = customProcessTransport(() => child, launch, { graceMs: 1, killMs: 1 });
+  const disposed = transport[Symbol.asyncDispose]().then(undefined, (error: unknown) => error);
+  await vi.runAllTimersAsync();
+  expect(await disposed).toMatchObject({
+    code: 'timeout',
+    message: expect.stringContaining('5000 ms'),
+  });
   expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
   for await (const _ of transport.output) expect.unreachable('expected no output');
+});
+
+test('killMs does not limit how long the system takes to end a killed process', async () => {
+  const { kills, child } = stubborn();
+  const transport = customProcessTransport(() => child, launch, { graceMs: 1, killMs: 1 });
+  const disposed = transport[Symbol.asyncDispose]();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
+  child.emit('exit', null, 'SIGKILL');
+  await disposed;
+  expect(await transport.exited).toMatchObject({ code: null, signal: 'SIGKILL' });
 });
 
 test('a grandchild that goes on writing to stdout does not hold up the end', async () => {

@@ -26,6 +26,9 @@ export interface SpawnOptions extends Launch {
 
 export type SpawnClaudeCodeProcess = (options: SpawnOptions) => SpawnedProcess;
 
+/** How long a process may take to report its exit after SIGKILL, as in `spawnProcess`. */
+const KILL_WAIT_MS = 5000;
+
 /**
  * A transport over a process that the app started. It is ended in the same steps as a process of
  * `spawnProcess`, but only by its own `kill`: the app decides what that reaches, and reads stderr.
@@ -75,12 +78,12 @@ export function customProcessTransport(
       if (await settledWithin(exited, killMs)) return;
       killing.abort();
       child.kill('SIGKILL');
-      if (await settledWithin(exited, killMs)) return;
+      if (await settledWithin(exited, KILL_WAIT_MS)) return;
       // The output may stay open as well, and its reader would wait forever.
       pipes.destroyOutput();
       throw new DuolaneError(
         'timeout',
-        `kill('SIGKILL') timed out after ${killMs} ms: the process of spawnClaudeCodeProcess did not emit 'exit'; emit it when the process is gone`,
+        `kill('SIGKILL') timed out after ${KILL_WAIT_MS} ms: the process of spawnClaudeCodeProcess did not emit 'exit'; emit it when the process is gone`,
       );
     }),
   });

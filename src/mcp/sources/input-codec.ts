@@ -24,7 +24,7 @@ export interface WireInput {
  */
 export function toWire({ kind, message, schema, data }: InputRequest): WireInput {
   const { method, params } = asObject(data);
-  if (typeof method === 'string' && method in CAPABILITY && isObject(params))
+  if (typeof method === 'string' && Object.hasOwn(CAPABILITY, method) && isObject(params))
     return { method, params };
   const mode = 'form';
   return {

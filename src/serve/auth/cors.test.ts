@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { createRegistry } from '../../mcp/registry/registry.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import { serve, type Served } from '../serve.ts';
 
@@ -82,4 +83,38 @@ test.each([
 test('an origin that no page can have is refused at the start', async () => {
   for (const origin of ['*', 'app.example.com', 'https://app.example.com/path'])
     await expect(start([origin])).rejects.toMatchObject({ code: 'invalid' });
+});
+
+test.each([
+  ['https://app.example.com', 200],
+  ['https://agents.example.com', 200],
+  ['https://evil.example', 403],
+])('the MCP endpoint treats pages of %s as all routes do', async (origin, status) => {
+  await using served = await serve(async function* () {}, {
+    log: memoryLog(),
+    page: false,
+    tools: createRegistry({ name: 'none' }),
+    auth: { bearer: 'secret' },
+    origins: ['https://app.example.com'],
+    publicUrl: 'https://agents.example.com',
+  });
+  const headers = { origin, authorization: 'Bearer secret' };
+  const params = {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'a', version: '1' },
+  };
+  const response = await fetch(`${served.url}/mcp`, {
+    method: 'POST',
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
+  });
+  expect(response.status).toBe(status);
+  if (origin === 'https://app.example.com')
+    expect(response.headers.get('access-control-expose-headers')).toContain('mcp-session-id');
+  expect((await fetch(`${served.url}/api/agents`, { headers })).status).toBe(status);
 });

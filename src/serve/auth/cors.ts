@@ -2,7 +2,8 @@ import { DuolaneError } from '../../errors.ts';
 import { headerOf } from '../../http/node-request.ts';
 
 /** The headers that a page of another origin may read. */
-const READABLE = 'a2a-extensions, x-a2a-extensions, www-authenticate, content-range, retry-after';
+const READABLE =
+  'a2a-extensions, x-a2a-extensions, mcp-session-id, www-authenticate, content-range, retry-after';
 
 /**
  * The cross-origin rules (CORS) of a server: which origins may send requests, and the headers for

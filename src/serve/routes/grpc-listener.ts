@@ -3,7 +3,7 @@ import { listenA2A, type FindAgent } from '../../a2a/grpc/index.ts';
 import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../../grpc/index.ts';
 import type { MountedAgents } from './mount-agents.ts';
 import type { Guard } from '../auth/guard.ts';
-import type { ServerLimits } from '../server-limits.ts';
+import { byteLimits, type ServerLimits } from '../server-limits.ts';
 import { omitUndefined } from '../../json.ts';
 import type { GrpcOptions, ServeOptions } from '../types.ts';
 
@@ -36,6 +36,7 @@ export function listenAgents(
     maxCalls: limits.maxCalls,
     maxWatches: limits.maxWatches,
     stallMs: limits.stallMs,
+    ...byteLimits(limits),
     messageMs: limits.requestMs,
     authorize: (call) => ownerOf(call, host, guard),
     onError: (error) => logger?.error('a gRPC call failed', { error: String(error) }),

@@ -28,3 +28,12 @@ test('only files of the folder are served: no links out of it, no folders, no la
   for (const name of ['link.js', 'sub', 'later.js', '%2e%2e%2findex.html'])
     expect(await get(`/assets/${name}`), name).toEqual([404, expect.any(String)]);
 });
+
+test('an asset is read once, since anyone may request it many times', async () => {
+  const route = createRouter(pageRoutes([join(folder, 'web')]));
+  const get = async (): Promise<string> =>
+    (await route(new Request('http://localhost/assets/a.js'), undefined)).text();
+  expect(await get()).toBe('let a;');
+  await writeFile(join(folder, 'web', 'assets', 'a.js'), 'let changed;');
+  expect(await get()).toBe('let a;');
+});

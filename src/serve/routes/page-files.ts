@@ -38,6 +38,7 @@ export const isPage = (pathname: string): boolean =>
  */
 export function pageRoutes(folders: readonly string[] = FOLDERS): readonly HttpRoute[] {
   const page = folders.map(listPage).find((each) => each !== undefined);
+  const readAsset = readOnce();
   return [
     httpRoute('GET', '/', () =>
       page
@@ -48,9 +49,27 @@ export function pageRoutes(folders: readonly string[] = FOLDERS): readonly HttpR
       const path = page?.assets.get(params['name'] ?? '');
       return path === undefined
         ? statusResponse(404, 'file not found')
-        : sendFile(path, 'public, max-age=31536000, immutable');
+        : sendFile(path, 'public, max-age=31536000, immutable', readAsset);
     }),
   ];
+}
+
+type ReadFile = (path: string) => Promise<Uint8Array>;
+
+/**
+ * Reads each file once. The names of assets contain a hash of their content, so that it never
+ * changes; and callers need no credentials: many requests must not keep as many copies in memory.
+ */
+function readOnce(): ReadFile {
+  const files = new Map<string, Promise<Uint8Array>>();
+  return (path) => {
+    const known = files.get(path);
+    if (known) return known;
+    const reading = readFile(path);
+    files.set(path, reading);
+    reading.catch(() => files.delete(path)); // the caller gets the failure
+    return reading;
+  };
 }
 
 interface PageFiles {
@@ -79,10 +98,14 @@ function filesIn(folder: string): readonly string[] {
   }
 }
 
-async function sendFile(path: string, caching: string): Promise<Response> {
+async function sendFile(
+  path: string,
+  caching: string,
+  read: ReadFile = readFile,
+): Promise<Response> {
   let body;
   try {
-    body = await readFile(path);
+    body = await read(path);
   } catch (error) {
     // A rebuild while the server runs replaces the assets with others that have new names.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')

@@ -29,13 +29,13 @@ export interface TaskFollower<Out> {
  * Reads a task as batches of outputs, until its log or its follower ends. A batch has the outputs
  * of the entries that are available together, such as those of one commit. If an entry cannot be
  * followed, the outputs of the entries before it are yielded, then the error is thrown. Closing the
- * stream does not cancel the task.
+ * stream does not cancel the task. A reader may empty a batch when it has taken its outputs.
  */
 export async function* followTask<Out>(
   log: TaskLog,
   follower: TaskFollower<Out>,
   options: Abortable,
-): AsyncGenerator<readonly Out[], void, undefined> {
+): AsyncGenerator<Out[], void, undefined> {
   let opening: Out[] | undefined = [];
   await follower.begin?.(opening);
   if (opening.length > 0) yield opening;
@@ -60,7 +60,7 @@ export async function* followTask<Out>(
 }
 
 interface Batch<Out> {
-  readonly outs: readonly Out[];
+  readonly outs: Out[];
   /** Nothing follows this batch. */
   readonly ended: boolean;
   readonly failure?: { readonly error: unknown };

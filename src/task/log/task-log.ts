@@ -1,3 +1,4 @@
+import { checkNumbers } from '../check-numbers.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/index.ts';
 import { decodeEntry } from '../../event/entry-codec.ts';
@@ -43,6 +44,16 @@ export function openLog(store: Store, options: LogOptions = {}): TaskLog {
   return new Log(store, options);
 }
 
+/** `openLog` over a store that only this log uses: with invalid options it closes the store. */
+export async function openOwnLog(store: Store, options: LogOptions): Promise<TaskLog> {
+  try {
+    return openLog(store, options);
+  } catch (error) {
+    await store[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
 class Log implements TaskLog {
   readonly replicas?: NonNullable<TaskLog['replicas']>;
   readonly #store: Store;
@@ -62,7 +73,8 @@ class Log implements TaskLog {
 
   constructor(given: Store, options: LogOptions) {
     const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
-    const { cancelTimeoutMs = 10_000 } = options;
+    const { cancelTimeoutMs = 10_000, maxQueuedPerOwner } = options;
+    checkNumbers({ heartbeatMs, leaseMs, pollMs, cancelTimeoutMs, maxQueuedPerOwner });
     if (leaseMs <= heartbeatMs)
       throw new DuolaneError(
         'invalid',

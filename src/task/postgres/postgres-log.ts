@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { WakeupBus } from './wakeup-bus.ts';
-import { openLog } from '../log/task-log.ts';
+import { openOwnLog } from '../log/task-log.ts';
 import type { PgPool } from './connections.ts';
 import { openPostgresStore } from './postgres-store.ts';
 import type { Store } from '../store/store.ts';
@@ -57,7 +57,7 @@ const LEAST_CONNECTIONS = 3;
 export async function postgresLog(options: PostgresLogOptions): Promise<TaskLog> {
   const { heartbeatMs = HEARTBEAT_MS, leaseMs = 3 * heartbeatMs } = options;
   const store = await postgresDatabase(options);
-  return openLog(store, { ...options, heartbeatMs, leaseMs });
+  return openOwnLog(store, { ...options, heartbeatMs, leaseMs });
 }
 
 /**

@@ -8,6 +8,7 @@ import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
+import { checkNumbers } from '../check-numbers.ts';
 import { heapShare, TextBudget } from '../text-budget.ts';
 import { addListener } from '../../stream/cancellable-generator.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
@@ -78,7 +79,9 @@ class LogRunner implements Runner {
     const { log, agents, maxRuns = 100, maxAttempts = 10 } = options;
     const logger = safeLogger(options.logger, processWarnings);
     const { graceMs = 5000, suspendAfterMs = SUSPEND_AFTER_MS, timeoutMs, observer } = options;
-    const { maxRunChars = MAX_RUN_CHARS, maxTotalChars = heapShare() } = options;
+    const { maxRunChars = MAX_RUN_CHARS, maxTotalChars = heapShare(), maxRunsPerOwner } = options;
+    checkNumbers({ maxRuns, maxRunsPerOwner, maxAttempts, maxRunChars, maxTotalChars });
+    checkNumbers({ graceMs, suspendAfterMs, timeoutMs });
     const textBudget = new TextBudget(maxRunChars, maxTotalChars);
     for (const [name, agent] of Object.entries(agents))
       if (typeof agent !== 'function')
@@ -91,7 +94,7 @@ class LogRunner implements Runner {
     this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
     this.#maxRuns = maxRuns;
     this.#queue = options.queue ?? false;
-    this.#owners = new OwnerRuns(options.maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
+    this.#owners = new OwnerRuns(maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
     const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
     const onWaiting = (change: 1 | -1): number => {

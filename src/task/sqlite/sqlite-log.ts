@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { MessageChannel, Worker } from 'node:worker_threads';
-import { openLog } from '../log/task-log.ts';
+import { openOwnLog } from '../log/task-log.ts';
 import { type StartThread, threadStore } from './thread-store.ts';
 import type { Store } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
@@ -26,7 +26,7 @@ export interface SqliteLogOptions extends LogOptions {
  * ```
  */
 export async function sqliteLog({ file, ...options }: SqliteLogOptions): Promise<TaskLog> {
-  return openLog(await sqliteDatabase(file), options);
+  return openOwnLog(await sqliteDatabase(file), options);
 }
 
 /** Opens the store of `sqliteLog`, for several logs over one file in one process. */

@@ -112,8 +112,8 @@ class ThreadStore {
     });
     this.#gone = new Promise((resolve) =>
       worker.once('exit', () => {
-        // The exit may be seen before the last messages: the reason, or replies to what is stored.
-        for (let last; (last = receiveMessageOnPort(port));)
+        // The exit may overtake the last messages: a reply, or why the file cannot be opened.
+        for (let last = receiveMessageOnPort(port); last; last = receiveMessageOnPort(port))
           onMessage(last.message as ThreadMessage);
         this.#exited(reason);
         resolve();

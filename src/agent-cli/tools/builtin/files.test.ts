@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -11,7 +11,7 @@ import type { Workspace } from './workspace.ts';
 let cwd: string;
 let place: Workspace;
 beforeEach(async () => {
-  cwd = await mkdtemp(join(tmpdir(), 'duolane-files-'));
+  cwd = await realpath(await mkdtemp(join(tmpdir(), 'duolane-files-')));
   place = {
     cwd,
     env: {},
@@ -40,6 +40,41 @@ test.each([
 ])('a rule with a path applies to every tool with the same effect: %s', (rule, make) => {
   expect(decided(make(place), 'secret/a', rule)).toBe('deny');
   expect(decided(make(place), 'open/a', rule)).toBe('allow');
+});
+
+test.each([
+  ['.git/config', 'ask'],
+  ['.git/hooks/pre-commit', 'ask'],
+  ['sub/.git', 'ask'],
+  ['sub/.GIT/config', 'ask'],
+  ['.g\u200cit/config', 'ask'],
+  ['.claude/settings.json', 'ask'],
+  ['.vscode/tasks.json', 'ask'],
+  ['.hg/hgrc', 'ask'],
+  ['.bashrc', 'ask'],
+  ['.gitignore', 'allow'],
+  ['.github/workflows/test.yml', 'allow'],
+  ['src/git/config', 'allow'],
+])('the mode acceptEdits does not allow files that other programs run: %s', (path, expected) => {
+  for (const tool of [writeTool(place), editTool(place)]) {
+    const facts = tool.facts({ file_path: path });
+    const call = { tool: tool.spec.name, builtin: true, readOnly: false, ...facts };
+    const policy = { mode: 'acceptEdits', allow: [], ask: [], deny: [] } as const;
+    expect(evaluatePolicy(call, policy).behavior).toBe(expected);
+  }
+});
+
+test('a link to a file that other programs run does not hide it', async () => {
+  await mkdir(join(cwd, '.git'));
+  await symlink(join(cwd, '.git'), join(cwd, 'docs'));
+  expect(writeTool(place).facts({ file_path: 'docs/config' }).edit).toBe(false);
+});
+
+test('a working directory inside such a folder is an ordinary one', async () => {
+  const inner = join(cwd, '.claude', 'worktree');
+  await mkdir(inner, { recursive: true });
+  const tool = writeTool({ ...place, cwd: inner, directories: () => [inner] });
+  expect(tool.facts({ file_path: 'a.ts' }).edit).toBe(true);
 });
 
 test('a rule without a pattern applies to its own tool only', () => {

@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { isInsideDirectory, realPath } from '../../permissions/path-rules.ts';
 import type { Policy } from '../../permissions/permission-policy.ts';
+import { isStartupFile } from '../../permissions/startup-files.ts';
 import { forbids } from '../../permissions/permission-rules.ts';
 import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import type { CallFacts } from '../types.ts';
@@ -32,9 +33,13 @@ export function pathFacts(workspace: Workspace, path: string, edit: boolean): Ca
   const given = locate(workspace, path);
   const real = realPath(given);
   const inside = workspace.directories().some((directory) => isInsideDirectory(directory, real));
+  const home = homeOf(workspace);
+  const places = { directories: workspace.directories(), home };
+  const guarded = edit && [given, real].some((each) => isStartupFile(each, places));
   return {
-    path: { cwd, given, real, home: homeOf(workspace) },
-    edit: edit && inside,
+    path: { cwd, given, real, home },
+    edit: edit && inside && !guarded,
+    guarded,
     outside: inside ? undefined : real,
     summary: given,
   };

@@ -7,6 +7,8 @@ export interface DialHelp {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clientInfo: { readonly name: string; readonly version: string };
+  /** Whether the server may use the model of the session. */
+  maySample(name: string): boolean;
   /**
    * Handles `elicitation/create`, `sampling/createMessage` and `roots/list` of the server `name`.
    */
@@ -19,12 +21,12 @@ export interface DialHelp {
 }
 
 /** `onRequest` handles all of these, also for servers inside the host. */
-const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+const CAPABILITIES = { elicitation: { form: {}, url: {} }, roots: {} };
 
 const options = (name: string, help: DialHelp, signal: AbortSignal): DialMessagesOptions => ({
   signal,
   clientInfo: help.clientInfo,
-  capabilities: CAPABILITIES,
+  capabilities: { ...CAPABILITIES, ...(help.maySample(name) && { sampling: {} }) },
   onRequest: (method, params, { signal: own }) =>
     help.onRequest(name, method, params, own ?? signal),
 });

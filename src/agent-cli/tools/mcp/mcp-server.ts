@@ -2,6 +2,7 @@ import { DuolaneError } from '../../../errors.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../../mcp/types.ts';
 import { asObject, asString, type JsonObject, omitUndefined } from '../../../json.ts';
+import { SamplingBudget } from './sampling-budget.ts';
 import { toOutcome } from './tool-outcome.ts';
 import { type AgentTool, failedOutcome, type ToolOutcome, type ToolRun } from '../types.ts';
 
@@ -35,6 +36,7 @@ const CONNECT_MS = 30_000;
 export class Server {
   readonly name: string;
   readonly dialer: ServerDialer;
+  readonly sampling: SamplingBudget = new SamplingBudget();
   readonly #events: ServerEvents;
   #status: ServerStatus = 'pending';
   #error: string | undefined;
@@ -196,6 +198,7 @@ export class Server {
     const { timeoutMs } = this.dialer;
     const limit = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     const signal = limit ? AbortSignal.any([run.signal, limit]) : run.signal;
+    const ended = this.sampling.begin();
     try {
       const source = await this.#source;
       if (!source)
@@ -212,6 +215,8 @@ export class Server {
         );
       }
       return failedOutcome(DuolaneError.from(reason).message);
+    } finally {
+      ended();
     }
   }
 

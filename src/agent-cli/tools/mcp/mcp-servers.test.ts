@@ -17,6 +17,7 @@ function open(): McpServers {
       cwd: '.',
       env: {},
       clientInfo: { name: 't', version: '1' },
+      maySample: () => false,
       onRequest: async () => ({}),
     },
   });

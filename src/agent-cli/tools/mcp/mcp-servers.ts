@@ -125,6 +125,11 @@ export class McpServers implements AsyncDisposable {
     transport.receive(message);
   }
 
+  /** Counts a sampling request of a server. Throws if it exceeds the limit. */
+  countSampling(name: string, maxRequests: number): void {
+    this.#get(name).sampling.take(maxRequests);
+  }
+
   /** Resolves when every server is connected or has failed. */
   async ready(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.ready()));

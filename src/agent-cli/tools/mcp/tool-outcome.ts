@@ -1,16 +1,27 @@
 import type { ToolResult } from '../../../mcp/types.ts';
+import { safePrefix } from '../../../event/text/surrogates.ts';
 import { type Block, contentText } from '../../models/types.ts';
 import { asObject, asString, type JsonObject } from '../../../json.ts';
 import type { ToolOutcome } from '../types.ts';
 
+/** The limits of one result. The server writes it, and the user pays for what the model reads. */
+const MAX_TEXT_CHARS = 100_000;
+const MAX_IMAGE_CHARS = 10 * 1024 * 1024;
+const MAX_BLOCKS = 1000;
+
 /**
  * Converts the result of an MCP tool for the model: text and images stay, the rest becomes text.
+ * What exceeds the limits is cut off, and the model gets the number of missing characters: a longer
+ * result would exceed the context of the model, in this turn and in all later ones.
  */
 export function toOutcome(server: string, result: ToolResult): ToolOutcome {
-  const blocks = result.content.map((part) => toBlock(server, part));
+  const blocks = result.content
+    .slice(0, MAX_BLOCKS + 1)
+    .map((part) => toBlock(server, asObject(part)));
   if (result.isError) {
     const text = contentText(blocks) || 'The tool failed without an error message.';
-    return { content: text, isError: true, raw: `Error: ${text}` };
+    const [shown] = limited([{ type: 'text', text }]).map((block) => asString(block['text']));
+    return { content: shown ?? '', isError: true, raw: `Error: ${shown}` };
   }
   const structured = result.structuredContent;
   // Most servers repeat their structured content as text. Add it only if the text is missing.
@@ -19,20 +30,44 @@ export function toOutcome(server: string, result: ToolResult): ToolOutcome {
   );
   if (structured !== undefined && !isRepeated)
     blocks.push({ type: 'text', text: JSON.stringify(structured) });
-  const raw =
-    structured === undefined ? blocks : { content: blocks, structuredContent: structured };
-  return { content: blocks, isError: false, raw };
+  const content = limited(blocks);
+  const raw = structured === undefined ? content : { content, structuredContent: structured };
+  return { content, isError: false, raw };
+}
+
+/** Cuts off what exceeds the limits. */
+function limited(blocks: readonly Block[]): Block[] {
+  let [textRoom, imageRoom] = [MAX_TEXT_CHARS, MAX_IMAGE_CHARS];
+  const kept = blocks.slice(0, MAX_BLOCKS).map((block): Block => {
+    if (block.type === 'image') {
+      const { length } = asString(asObject(block['source'])['data']);
+      if (length > imageRoom)
+        return { type: 'text', text: `(an image of ${length} characters was omitted)` };
+      imageRoom -= length;
+      return block;
+    }
+    const text = asString(block['text']);
+    const shown = safePrefix(text, textRoom);
+    textRoom -= shown.length;
+    if (shown.length === text.length) return block;
+    return { type: 'text', text: `${shown}\n(${text.length - shown.length} more characters)` };
+  });
+  if (blocks.length > MAX_BLOCKS)
+    kept.push({ type: 'text', text: `(only the first ${MAX_BLOCKS} parts are shown)` });
+  return kept;
 }
 
 function toBlock(server: string, part: JsonObject): Block {
   switch (part['type']) {
     case 'text':
       return { type: 'text', text: asString(part['text']) };
-    case 'image':
-      return {
-        type: 'image',
-        source: { type: 'base64', media_type: part['mimeType'], data: part['data'] },
-      };
+    case 'image': {
+      const { mimeType, data } = part;
+      // Other types would be passed to the API of the model, which refuses the complete history.
+      if (typeof mimeType !== 'string' || typeof data !== 'string')
+        return { type: 'text', text: '[invalid image content]' };
+      return { type: 'image', source: { type: 'base64', media_type: mimeType, data } };
+    }
     case 'resource': {
       const resource = asObject(part['resource']);
       const text = asString(resource['text'], '(not text)');

@@ -1,6 +1,6 @@
 import { RULES } from '../../../trace/index.ts';
 import { EXIT } from '../../command.ts';
-import { stripControlCharacters } from '../../terminal/entry-printer.ts';
+import { stripControlCharacters } from '../../../event/text/control-characters.ts';
 import type { Style, TextOutput } from '../../terminal/terminal.ts';
 import { type Fault, FaultReport, type Side } from './fault-types.ts';
 

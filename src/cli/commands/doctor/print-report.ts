@@ -1,5 +1,5 @@
 import type { Finding, Severity } from '../../../trace/index.ts';
-import { stripControlCharacters } from '../../terminal/entry-printer.ts';
+import { stripControlCharacters } from '../../../event/text/control-characters.ts';
 import type { TextOutput } from '../../terminal/terminal.ts';
 import type { Check } from './check-installation.ts';
 

@@ -271,6 +271,56 @@ describe('a call', () => {
 });
 
 describe('messages of the server', () => {
+  test('a server that asks without end and reads no answer is disconnected', async () => {
+    const { source, near, far } = await open({});
+    const sent: unknown[] = [];
+    const unread = new Promise<void>(() => {});
+    Object.assign(near, { send: (message: JsonObject) => (sent.push(message), unread) });
+    const call = toArray(source.callTool({ id: '1', name: 'x', args: {} }));
+    for (let n = 0; n < 2_000; n += 1)
+      void far.send({ jsonrpc: '2.0', id: `p${n}`, method: 'ping' }).catch(() => {});
+    await expect(call).rejects.toMatchObject({ code: 'too_large' });
+    expect(sent.length).toBeLessThan(1_000);
+  });
+
+  test('a server cannot ask thousands of questions in one response', async () => {
+    const [near, far] = messagePair();
+    const request = { method: 'sampling/createMessage', params: {} };
+    script(far, {
+      'tools/call': (message) =>
+        far.send(
+          rpcResult(message['id'] as RpcId, {
+            resultType: 'input_required',
+            inputRequests: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [n, request])),
+          }),
+        ),
+    });
+    let asked = 0;
+    await using source = await dialMessages(near, { onRequest: async () => ({ asked: ++asked }) });
+    const call = toArray(source.callTool({ id: '1', name: 'x', args: {} }));
+    await expect(call).rejects.toThrow('limit of 100 questions in one response');
+    expect(asked).toBe(0);
+  });
+
+  test.each(['constructor', 'toString', '__proto__'])(
+    'a method with the name of an object member is unknown: %s',
+    async (method) => {
+      const { source, near, far } = await open({});
+      await using _ = source;
+      const changes = source.listen!()[Symbol.asyncIterator]();
+      expect((await changes.next()).value).toEqual({ type: 'listening' });
+      const call = toArray(source.callTool({ id: '1', name: 'x', args: {} }));
+      call.catch(() => {}); // it ends with the connection
+      await far.send({ jsonrpc: '2.0', method });
+      await far.send({ jsonrpc: '2.0', id: 'q', method });
+      await far.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+      expect((await changes.next()).value).toEqual({ type: 'tools' });
+      while (!near.sent.some(({ id }) => id === 'q'))
+        await new Promise((resolve) => setImmediate(resolve));
+      expect(near.sent.find(({ id }) => id === 'q')).toHaveProperty('error');
+    },
+  );
+
   test('an error of onRequest that the server does not see becomes a warning', async () => {
     const [near, far] = messagePair();
     script(far, {});

@@ -1,10 +1,13 @@
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
-import { malformed, invalid } from '../../../errors.ts';
+import { DuolaneError, malformed, invalid } from '../../../errors.ts';
 import { asObject, isObject, type JsonObject, tryParse } from '../../../json.ts';
 import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../../sources/input-codec.ts';
 import { type InputAttempt, askInRounds, tooManyRounds } from '../../sources/ask-rounds.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
+
+/** How many questions a server may ask in one response: each takes time of a person or a model. */
+const MAX_QUESTIONS = 100;
 
 /** The questions of a server, and the state to return with the answers. */
 export interface InputRequired {
@@ -14,7 +17,7 @@ export interface InputRequired {
 
 /**
  * Returns the questions in a result, if it is `input_required`. Throws `malformed` for an unknown
- * result type.
+ * result type, and `too_large` for too many questions.
  */
 export function askedIn(result: JsonObject): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
@@ -22,6 +25,12 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
   if (resultType !== 'input_required' || !isObject(inputRequests))
     throw malformed(
       `the server sent a result of type ${JSON.stringify(resultType)}: expected "complete" or "input_required"`,
+    );
+  const count = Object.keys(inputRequests).length;
+  if (count > MAX_QUESTIONS)
+    throw new DuolaneError(
+      'too_large',
+      `the server exceeds the limit of ${MAX_QUESTIONS} questions in one response: ${count} questions`,
     );
   return {
     inputRequests,

@@ -29,13 +29,19 @@ import { type RpcRequestOptions, PendingRequests } from '../pending-requests.ts'
 
 /** How many requests of the server are handled at the same time. */
 const MAX_SERVING = 256;
+/**
+ * How many requests of the server wait for their response to be sent, refused ones included. Each
+ * response over HTTP is a connection, so a server that asks without end and reads nothing would use
+ * up all connections of this process.
+ */
+const MAX_UNANSWERED = 512;
 
-const CHANGED: Readonly<Record<string, SourceChange['type']>> = {
-  'notifications/tools/list_changed': 'tools',
-  'notifications/resources/list_changed': 'resources',
-  'notifications/prompts/list_changed': 'prompts',
-  'notifications/resources/updated': 'resource',
-};
+const CHANGED: ReadonlyMap<string, SourceChange['type']> = new Map([
+  ['notifications/tools/list_changed', 'tools'],
+  ['notifications/resources/list_changed', 'resources'],
+  ['notifications/prompts/list_changed', 'prompts'],
+  ['notifications/resources/updated', 'resource'],
+]);
 
 /**
  * The client side of one connection. It reads as long as the connection lives and handles each
@@ -59,6 +65,7 @@ export class McpClient implements AsyncDisposable {
   readonly #serving = new Map<RpcId, AbortController>();
   readonly #incoming: AsyncIterator<JsonObject>;
   readonly #reading: Promise<void>;
+  #unanswered = 0;
   #reported = false;
 
   constructor(
@@ -119,6 +126,8 @@ export class McpClient implements AsyncDisposable {
       this.#end(new DuolaneError('peer_exited', 'the tool server closed the connection'));
     } catch (error) {
       this.#end(DuolaneError.from(error, 'network'));
+      // Nothing reads the messages of this server any more.
+      if (this.#unanswered >= MAX_UNANSWERED) await this.#transport.close?.();
     }
   }
 
@@ -133,14 +142,27 @@ export class McpClient implements AsyncDisposable {
     if (isResponse(message)) this.requests.settle(message);
     else if (this.requests.refuse(message)) return;
     else if (isNotification(message)) this.#handleNotification(message);
-    else if (isRpcRequest(message)) this.#serve(message).catch(reportUnexpected);
+    else if (isRpcRequest(message)) this.#answerRequest(message);
+  }
+
+  /** Answers a request of the server in the background. */
+  #answerRequest(message: RpcRequest): void {
+    if (this.#unanswered >= MAX_UNANSWERED)
+      throw new DuolaneError(
+        'too_large',
+        `the tool server exceeds the limit of ${MAX_UNANSWERED} requests whose responses it has not read; its connection was closed`,
+      );
+    this.#unanswered += 1;
+    this.#serve(message)
+      .finally(() => (this.#unanswered -= 1))
+      .catch(reportUnexpected);
   }
 
   #handleNotification(message: RpcNotification): void {
     const { method } = message;
     // A malformed notification must not end the connection for all its users.
     const params: JsonObject = asObject(message.params);
-    const changed = CHANGED[method];
+    const changed = CHANGED.get(method);
     if (changed) {
       const uri = params['uri'];
       this.changes.notify({ type: changed, ...(typeof uri === 'string' && { uri }) });
@@ -228,7 +250,8 @@ export class McpClient implements AsyncDisposable {
   #answerer(message: RpcRequest): AnswerServer {
     const { method } = message;
     const answer: AnswerServer = (...asked) => this.answer(...asked);
-    if (this.#onRequest || !(method in CAPABILITY) || this.askers.size === 0) return answer;
+    if (this.#onRequest || !Object.hasOwn(CAPABILITY, method) || this.askers.size === 0)
+      return answer;
     const asker = this.#related(message, this.askers);
     if (asker) return asker;
     this.#report(`refused ${method}`);

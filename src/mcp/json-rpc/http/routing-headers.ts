@@ -22,7 +22,7 @@ export function requestHeaders({ method, params }: JsonObject): Record<string, s
 
 /** The encoded `Mcp-Name`; `undefined` if the method has none. */
 export function nameIn(method: string, params: unknown): string | undefined {
-  const key = NAMED[method];
+  const key = Object.hasOwn(NAMED, method) ? NAMED[method] : undefined;
   const name = key !== undefined && isObject(params) ? params[key] : undefined;
   return typeof name === 'string' ? encodeHeaderText(name) : undefined;
 }

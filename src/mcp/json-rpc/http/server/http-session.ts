@@ -42,6 +42,7 @@ export class HttpSession implements AsyncDisposable {
   /** The ids of requests that were cancelled before they arrived. */
   readonly #overtaken = new Set<RpcId>();
   readonly #pumping: Promise<void>;
+  readonly #onKept: () => void;
   /** The version that `initialize` agreed on; empty until it has succeeded. */
   version = '';
   #count = 0;
@@ -50,8 +51,15 @@ export class HttpSession implements AsyncDisposable {
   /** When the last connection closed, by `performance.now()`. */
   usedAt: number = performance.now();
 
-  constructor(source: ToolSource, options: OfferMessagesOptions, owner?: string) {
+  /** `onKept` is called when the session keeps another response for its client. */
+  constructor(
+    source: ToolSource,
+    options: OfferMessagesOptions,
+    owner?: string,
+    onKept: () => void = () => {},
+  ) {
     this.owner = owner;
+    this.#onKept = onKept;
     this.#end = offerMessages(source, options);
     this.#pumping = sendOutgoing(this.#end, (message) => this.#own.push(message)).catch(
       reportUnexpected,
@@ -61,6 +69,18 @@ export class HttpSession implements AsyncDisposable {
   /** Whether the client has no connection. */
   get idle(): boolean {
     return this.#connections === 0;
+  }
+
+  /** The bytes of responses that are kept for a client without a connection. */
+  get keptBytes(): number {
+    let bytes = 0;
+    for (const stream of this.#streams.values()) if (stream.kept) bytes += stream.bytes;
+    return bytes;
+  }
+
+  /** Drops all responses that are kept. */
+  dropKept(): void {
+    for (const [name, stream] of this.#streams) if (stream.kept) this.#streams.delete(name);
   }
 
   /** Handles a POST. The signal aborts when the client disconnects. */
@@ -159,6 +179,7 @@ export class HttpSession implements AsyncDisposable {
       bytes += stream.bytes;
       if (count > MAX_KEPT || bytes > MAX_KEPT_BYTES) this.#streams.delete(name);
     }
+    if (count > 0) this.#onKept();
   }
 
   /** Counts a connection until the returned function is called or the signal aborts. */

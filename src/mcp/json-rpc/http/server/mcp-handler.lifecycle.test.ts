@@ -220,6 +220,26 @@ describe('responses that no client read', () => {
     });
   });
 
+  test('are kept up to a size in all sessions of one owner', { timeout: 30_000 }, async () => {
+    await using handler = mcpHandler(workshop().source);
+    const ids = [1, 2, 3];
+    const sessions: Record<string, string>[] = [];
+    for (let i = 0; i < 14; i++) {
+      const session = await begin(handler);
+      sessions.push(session);
+      for (const id of ids) {
+        const client = new AbortController();
+        await post(handler, callOf('large', id), session, client.signal);
+        client.abort();
+      }
+    }
+    const keptIn = async (session: Record<string, string> = {}) => kept(handler, session, ids);
+    await vi.waitFor(async () => expect(await keptIn(sessions.at(-1))).toBe(3), {
+      timeout: 8_000,
+    });
+    expect(await keptIn(sessions[0])).toBe(0);
+  });
+
   /** Streams that a client can still resume. Their names are numbers; initialize was the first. */
   async function kept(
     handler: McpHandler,

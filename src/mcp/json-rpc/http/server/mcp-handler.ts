@@ -98,6 +98,17 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
     return closing !== undefined;
   };
 
+  /** Drops what the sessions of an owner keep, those that were used longest ago first. */
+  const limitKept = (owner: string | undefined): void => {
+    const own = [...sessions.values()].filter((session) => session.owner === owner);
+    let bytes = own.reduce((sum, { keptBytes }) => sum + keptBytes, 0);
+    for (const session of own.toSorted((one, other) => one.usedAt - other.usedAt)) {
+      if (bytes <= MAX_OWNER_KEPT_BYTES) return;
+      bytes -= session.keptBytes;
+      session.dropKept();
+    }
+  };
+
   const begin = async (
     message: JsonObject,
     owner: string | undefined,
@@ -107,7 +118,7 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
       return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
     // Check again after the wait: a session that starts after `dispose` would never be closed.
     if (disposed) return refuseRequest(503, CLOSING, RPC.internalError);
-    const session = new HttpSession(source, options, owner);
+    const session = new HttpSession(source, options, owner, () => limitKept(owner));
     sessions.set(session.id, session);
     const response = await session.post(message, signal);
     if (session.version === '') {
@@ -194,6 +205,12 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
     }),
   };
 }
+
+/**
+ * The bytes of responses that all sessions of one owner keep together. One caller may have all
+ * sessions of a handler.
+ */
+const MAX_OWNER_KEPT_BYTES = 32 * 2 ** 20;
 
 /** The response of a disposed handler to new clients. */
 export const CLOSING = 'the server is closing; try again later';

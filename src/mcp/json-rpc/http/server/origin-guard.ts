@@ -11,7 +11,7 @@ export interface OriginGuardOptions {
   readonly hosts?: readonly string[];
   /**
    * Origins of pages that may send requests (`https://app.example`), in addition to the server's
-   * own.
+   * own; `*` accepts any, for a server that checks the origin itself.
    */
   readonly origins?: readonly string[];
 }
@@ -29,7 +29,7 @@ export function refuseForeignOrigin(
   if (!LOOPBACK.test(hostname) && !hosts.includes(hostname) && !hosts.includes('*'))
     return refuseRequest(403, `host "${hostname}" is not allowed; add it to the option hosts`);
   const origin = request.headers.get('origin');
-  if (origin === null || origins.includes(origin)) return undefined;
+  if (origin === null || origins.includes(origin) || origins.includes('*')) return undefined;
   const from = URL.canParse(origin) ? new URL(origin).host : '';
   return from === host
     ? undefined

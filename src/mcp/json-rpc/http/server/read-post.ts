@@ -20,6 +20,7 @@ export async function postedMessage(
   } catch (error) {
     const { code, message } = DuolaneError.from(error);
     if (code === 'too_large') return refuseRequest(413, message);
+    if (code === 'overloaded') return refuseRequest(503, message, RPC.internalError);
     throw error;
   }
   const problem = bodyProblem(text);

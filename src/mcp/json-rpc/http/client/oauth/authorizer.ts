@@ -36,7 +36,7 @@ export class OAuth implements Authorizer {
   #loaded: Promise<void> | undefined;
   #working: Promise<void> | undefined;
 
-  constructor(server: URL, options: OAuthOptions, fetch: Fetch = globalThis.fetch) {
+  constructor(server: URL, options: OAuthOptions, fetch?: Fetch) {
     this.#server = server;
     this.#options = options;
     this.#store = options.store ?? memory();

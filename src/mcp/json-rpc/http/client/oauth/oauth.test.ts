@@ -275,7 +275,7 @@ describe('a hostile tool server', () => {
       const { Documents } = await import('./documents.ts');
       const documents = new Documents(fetch, new AbortController().signal, url);
       await expect(documents.post(url, 'client_secret=hush', {})).rejects.toMatchObject({
-        code: 'network',
+        code: 'unauthorized',
       });
       expect(posted).toEqual([]);
     } finally {

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { Cancellation } from '../../stream/cancellation.ts';
+import { CatchUpBudget } from './catch-up-budget.ts';
+
+const CHARS = 100_000;
+
+test('long tasks are built one after the other, in order; short ones do not wait', async () => {
+  const budget = new CatchUpBudget(1.5 * CHARS);
+  const begun: number[] = [];
+  const [first, ...later] = [1, 2, 3].map(async (number) => {
+    const free = await budget.take(CHARS, {});
+    begun.push(number);
+    return free;
+  });
+  const free = await first;
+  await budget.take(1000, {});
+  expect(begun).toEqual([1]);
+  free?.();
+  free?.();
+  (await later[0])?.();
+  await later[1];
+  expect(begun).toEqual([1, 2, 3]);
+});
+
+test('a stream that is closed leaves the queue, or frees what it has', async () => {
+  const budget = new CatchUpBudget(1);
+  const [running, waiting] = [new Cancellation(), new Cancellation()];
+  await budget.take(CHARS, running);
+  const closed = budget.take(CHARS, waiting);
+  const next = budget.take(CHARS, {});
+  waiting.abort(undefined);
+  (await closed)();
+  running.abort(undefined);
+  await expect(next).resolves.toBeTypeOf('function');
+});
+
+test('a stream of a shorter task goes first', async () => {
+  const budget = new CatchUpBudget(1);
+  const free = await budget.take(CHARS, {});
+  const begun: string[] = [];
+  const take = async (name: string, chars: number): Promise<void> => {
+    const done = await budget.take(chars, {});
+    begun.push(name);
+    done();
+  };
+  const both = [take('long', 9 * CHARS), take('short', CHARS)];
+  free();
+  await Promise.all(both);
+  expect(begun).toEqual(['short', 'long']);
+});
