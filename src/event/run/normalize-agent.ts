@@ -57,7 +57,8 @@ const hostOf = (ctx: AgentContext): RunHost => ({
   history: () => ctx.history(),
   ask: (request, options) => ctx.ask(request, options),
   eventUrl: (id, options) => ctx.eventUrl(id, options),
-  durable: ctx,
+  // A context that a program made for an earlier version has no steps: they are kept in memory.
+  ...(typeof ctx.step === 'function' && { durable: ctx }),
   ...(ctx.trace && { trace: ctx.trace }),
 });
 

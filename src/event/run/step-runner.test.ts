@@ -1,8 +1,13 @@
 import { expect, test } from 'vitest';
+import { contextFor } from '../../../test/contracts/agent.contract.ts';
+import { turnOf } from '../../../test/support/arbitraries.ts';
 import { DuolaneError } from '../../errors.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { StepError } from '../step-error.ts';
 import type { StepRecord } from '../step-types.ts';
+import { checkLaws } from '../check-laws.ts';
+import type { Agent, AgentContext, AgentEvent } from '../types.ts';
+import { normalizeAgent } from './normalize-agent.ts';
 import { type StepHost, StepRunner, stepKey } from './step-runner.ts';
 
 /** A runner whose records are durable when `commit` says so; without it, immediately. */
@@ -157,4 +162,23 @@ test('a wait that its caller gives up does not suspend the run', async () => {
 test('keys are different whatever characters the ids have', () => {
   expect(stepKey('a/b', 'c', 'd')).not.toBe(stepKey('a', 'b/c', 'd'));
   expect(stepKey('a', 'b', '\ud800')).toBe('a/b/%EF%BF%BD');
+});
+
+test('steps of a decorated agent are those of its context, or its own without any', async () => {
+  const agent: Agent = async function* (_turn, inner) {
+    yield { type: 'status', message: await inner.step('a', ({ key }) => key) };
+  };
+  const { ctx } = contextFor();
+  const given: AgentEvent[] = [];
+  for await (const event of normalizeAgent(agent)(turnOf('m1'), ctx)) given.push(event);
+  expect(given.map(({ type }) => type)).toEqual(['run.started', 'status', 'run.finished']);
+  const { step: _step, ...older } = ctx;
+  const own: AgentEvent[] = [];
+  const run = normalizeAgent(agent)(turnOf('m1'), older as AgentContext);
+  for await (const event of run) own.push(event);
+  expect(own.filter(({ type }) => type === 'step.stored')).toMatchObject([
+    { status: 'started' },
+    { status: 'completed' },
+  ]);
+  expect(checkLaws(own)).toEqual([]);
 });
