@@ -346,6 +346,8 @@ export interface RunnerOptions {
    * crash one replica after the other. 10 by default.
    */
   readonly maxAttempts?: number;
+  /** Makes the addresses of `ctx.eventUrl`. `serve` has one. */
+  readonly eventUrl?: EventUrls;
   /** The name of the runner in the store; made of host, process and a random part by default. */
   readonly name?: string;
   /** By default warnings and errors become warnings of the process, which Node prints to stderr. */
@@ -353,6 +355,21 @@ export interface RunnerOptions {
   /** Observes the runs of this process, for metrics and traces. */
   readonly observer?: RunObserver;
 }
+
+/** An event from outside that a task waits for. */
+export interface AwaitedEvent {
+  readonly task: string;
+  /** `messageId` of the turn whose run waits. */
+  readonly turn: string;
+  /** The id of `waitFor`. */
+  readonly id: string;
+}
+
+/** Returns the signed address to which an event can be posted. */
+export type EventUrls = (
+  target: AwaitedEvent,
+  options?: { readonly expiresInMs?: number },
+) => string;
 
 /** Observes runs as they happen, in order and synchronously. It must be fast and must not throw. */
 export interface RunObserver {

@@ -50,6 +50,7 @@ function toSchema3(file: string): void {
     alter table old_turns rename to turns;
     create index turns_task on turns(task);
     drop table outlines; drop table task_values;
+    drop index tasks_due; alter table tasks drop column due_at;
     delete from migrations where version > 3`);
   db.close();
 }
@@ -293,6 +294,7 @@ describe('sqlite log', () => {
       alter table tasks rename column changed_seq to seq;
       create index turns_task on turns(task);
       drop table outlines; drop table task_values;
+      drop index tasks_due; alter table tasks drop column due_at;
       delete from migrations where version > 1`);
     db.close();
     await using log = await sqliteLog({ file });

@@ -144,6 +144,7 @@ class PostgresStore implements Store {
     this.#check();
     this.#addWorker(worker);
     if (!this.#suspects.isFresh(SUSPECT_MS, steadyNow())) await this.#look(agents, leaseMs);
+    if (this.#suspects.takeDue(steadyNow())) await this.#connections.read(this.#sql.due, [agents]);
     const dead = this.#suspects.dead(steadyNow());
     const [row] = await this.#connections.read(this.#sql.claim, [
       worker,

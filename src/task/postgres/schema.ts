@@ -56,6 +56,9 @@ const STEPS: readonly string[] = [
      session text not null, subpath text not null, at timestamptz not null default now(),
      entries text not null);
    create index session_entries_key on session_entries(project, session, subpath, seq);`,
+  // When a suspended task goes on, in Unix ms. A replica of the version before ignores it.
+  `alter table tasks add column due_at bigint;
+   create index tasks_due on tasks(due_at) where due_at is not null and ended_at is null;`,
 ];
 
 /** Migrating long tables takes long, and so does waiting for statements that use them. */

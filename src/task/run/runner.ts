@@ -18,6 +18,7 @@ import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
 import { RunStorage } from './run-storage.ts';
+import { isResumable, readEarlierRuns } from './stored-steps.ts';
 import { TaskWriter } from './task-writer.ts';
 
 /**
@@ -103,8 +104,11 @@ class LogRunner implements Runner {
       this.#room?.();
       return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : suspendAfterMs;
     };
-    const context = { logger, history, storage };
-    this.#runOptions = { graceMs, timeoutMs, ...context, onWaiting, observer, textBudget };
+    const earlier = (task: Snapshot, signal: AbortSignal): ReturnType<RunOptions['earlier']> =>
+      readEarlierRuns(log, task, signal);
+    const { eventUrl } = options;
+    const base = { graceMs, timeoutMs, logger, history, storage, earlier, eventUrl };
+    this.#runOptions = { ...base, onWaiting, observer, textBudget };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 
@@ -351,13 +355,19 @@ class ClaimedTask {
   /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
   async #recover(): Promise<void> {
     const { snapshot } = this.#writer;
-    const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
-    await this.#writer.put(recoverRun(snapshot, { resumable }));
+    // An agent that makes progress between its crashes is called again as often as it takes.
+    const attempts = snapshot.attempt - (snapshot.steps?.attempt ?? 0);
+    const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
+    await this.#writer.put(
+      recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),
+    );
   }
 
   #next(): Turn | undefined {
     const { snapshot } = this.#writer;
-    return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot);
+    if (this.#draining || isFinal(snapshot.state)) return undefined;
+    // A suspended task is claimed only when one of its waits is over, by the clock of the store.
+    return nextTurn(snapshot, Infinity);
   }
 
   #onNote(note: Entry & Note): void {

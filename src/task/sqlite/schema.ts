@@ -57,6 +57,9 @@ const STEPS: readonly string[] = [
   `create table task_values(
      task text not null references tasks(id) on delete cascade, key text not null,
      value text not null, primary key(task, key)) without rowid;`,
+  // When a suspended task goes on, in Unix ms.
+  `alter table tasks add column due_at integer;
+   create index tasks_due on tasks(due_at) where due_at is not null;`,
 ];
 
 /**

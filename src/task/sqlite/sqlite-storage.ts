@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { needsRun } from '../../event/fold/advance.ts';
+import { dueAt } from '../../event/fold/steps.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
@@ -9,7 +9,7 @@ import { encodeSnapshot } from '../store/line-codec.ts';
 import { PageBuilder } from '../store/page-builder.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
-import { RunQueue } from '../store/run-queue.ts';
+import { needsRunner, RunQueue } from '../store/run-queue.ts';
 import { BookmarkRows } from './bookmark-rows.ts';
 import { ValueRows } from './value-rows.ts';
 import type { Database, SqliteStatement } from './driver.ts';
@@ -251,11 +251,11 @@ export class SqliteStorage implements StorageEngine {
     if (this.#queue) return this.#queue;
     const queue = new RunQueue();
     const rows = this.#sql(
-      `select id, key, agent, owner, tenant, state, changed_at, worker, lease_until from tasks
-       where needs_run = 1 order by changed_at, key`,
+      `select id, key, agent, owner, tenant, state, changed_at, worker, lease_until, needs_run, due_at
+       from tasks where needs_run = 1 or due_at is not null order by changed_at, key`,
     ).iterate();
-    for (const row of rows)
-      queue.put({
+    for (const row of rows) {
+      const item = {
         task: String(row['id']),
         party: String(row['owner']) || String(row['tenant']),
         agent: String(row['agent']),
@@ -264,7 +264,10 @@ export class SqliteStorage implements StorageEngine {
         claimed: row['worker'] !== null,
         leaseUntil: Number(row['lease_until']),
         waits: row['state'] === 'input-required' || row['state'] === 'auth-required',
-      });
+      };
+      if (Number(row['needs_run']) === 1) queue.put(item);
+      else queue.putTimer(item, Number(row['due_at']));
+    }
     return (this.#queue = queue);
   }
 
@@ -283,7 +286,7 @@ export class SqliteStorage implements StorageEngine {
       epoch,
       worker ?? null,
       leaseUntil,
-      needsRun(snapshot) ? 1 : 0,
+      needsRunner(snapshot, worker) ? 1 : 0,
       snapshot.updatedAt,
     );
     return Number(lastInsertRowid);
@@ -293,7 +296,7 @@ export class SqliteStorage implements StorageEngine {
   #update({ key, changedSeq, epoch }: HotTask, to: TaskHead, isListed: boolean): void {
     const { snapshot } = to;
     const { changes } = this.#sql(
-      `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
+      `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?, due_at = ?,
        changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and changed_seq = ? and epoch = ?`,
     ).run(
       snapshot.seq,
@@ -301,7 +304,8 @@ export class SqliteStorage implements StorageEngine {
       to.epoch,
       to.worker ?? null,
       to.leaseUntil,
-      needsRun(snapshot) ? 1 : 0,
+      needsRunner(snapshot, to.worker) ? 1 : 0,
+      dueAt(snapshot) ?? null,
       isListed ? 1 : 0,
       snapshot.updatedAt,
       isFinal(snapshot.state) ? snapshot.updatedAt : null,
