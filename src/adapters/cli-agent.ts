@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { Ask, InputRequest } from '../ask.ts';
+import { type Ask, approvedArgs, type InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
 import { openSession, type Session, type SessionOptions } from '../host/index.ts';
@@ -357,10 +357,9 @@ function decisionAbout(
     const said = typeof answer.content === 'string' ? `: ${answer.content}` : '';
     return { allowed: false, why: `was declined by a person${said}` };
   }
-  const { input } = asObject(question.data);
-  if (!isObject(answer.content) || isDeepStrictEqual(answer.content, input))
-    return { allowed: true, args: input };
-  if (approvalEdits) return { allowed: true, args: answer.content };
+  const approved = approvedArgs(answer.content, asObject(question.data), 'input');
+  if (!approved) return { allowed: false, why: 'was approved with an invalid change' };
+  if (!approved.changed || approvalEdits) return { allowed: true, args: approved.args };
   return { allowed: false, why: 'was approved with changes, which are not accepted' };
 }
 
