@@ -354,8 +354,8 @@ function decisionAbout(
   const answer = answers.find(({ id }) => id === question?.id);
   if (!question || !answer) return { allowed: false };
   if (answer.action !== 'accept') {
-    const said = typeof answer.content === 'string' ? `: ${answer.content}` : '';
-    return { allowed: false, why: `was declined by a person${said}` };
+    const reason = typeof answer.content === 'string' ? `: ${answer.content}` : '';
+    return { allowed: false, why: `was declined by a person${reason}` };
   }
   const approved = approvedArgs(answer.content, asObject(question.data), 'input');
   if (!approved) return { allowed: false, why: 'was approved with an invalid change' };
