@@ -7,7 +7,7 @@ import { messageIn, sseEvents } from '../message-body.ts';
 /** The wait before a reconnect, unless the server has set one; doubled with every failure. */
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
-/** The longest wait that a server can set. A timer with a much longer one would fire immediately. */
+/** The longest wait that a server can set. A timer with a much longer one fires immediately. */
 const MAX_RETRY_MS = 3_600_000;
 
 /** The point where a stream broke. */
