@@ -29,6 +29,8 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   'a2a/grpc': [...CORE, 'http', 'task', 'grpc'],
   adapters: ['errors', 'json', 'ask', 'event'],
   'adapters/cli-agent': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
+  'adapters/choose-cli-session': ['event', 'host'],
+  'adapters/task-session-store': ['json', 'event', 'host'],
   'adapters/shared/tool-call': ['errors', 'json', 'ask', 'event', 'mcp'],
   'adapters/anthropic': ['errors', 'json', 'ask', 'stream', 'event', 'mcp'],
   outputs: ['errors', 'json', 'ask', 'wire', 'event'],

@@ -1,11 +1,12 @@
-import { randomUUID } from 'node:crypto';
 import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
-import { openSession, type Session, type SessionOptions } from '../host/index.ts';
+import type { Session, SessionOptions } from '../host/index.ts';
+import { startSession } from '../host/session/open-session.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { parseToolName } from '../mcp/registry/tool-names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
+import { chooseCliSession } from './choose-cli-session.ts';
 import { contentBlock } from './shared/content-block.ts';
 import { frameReader } from './stream-json/frame-reader.ts';
 import { onAbort } from '../stream/abort.ts';
@@ -27,6 +28,11 @@ export interface CliOptions extends SessionOptions {
  * If the CLI exits while a question is open, the run ends as input-required, so that the question
  * stays open.
  *
+ * The task log keeps the transcript, before anything that it describes is done or shown, so any
+ * replica can continue the session; no disk is needed. With a `sessionStore` of the options, that
+ * store keeps it. If the app starts the CLI itself (`transport`, `spawnClaudeCodeProcess`), possibly
+ * on another machine, the transcript stays where the CLI writes it.
+ *
  * @example
  * ```ts
  * import { cli } from 'duolane/adapters';
@@ -40,20 +46,24 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     turn: Turn,
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
-    const chosen = await chooseSession(turn, ctx);
+    const chosen = await chooseCliSession(turn, ctx, options);
     yield { type: 'run.started', sessionId: chosen.sessionId };
     yield { type: 'status', message: 'Starting...' };
     const finished = yield* finishCalls(sourcesOf(options), ctx);
     const questions = new Questions(options.ask ?? ctx.ask);
-    await using session = await openSession({
-      ...options,
-      ...traceEnv(options, ctx),
-      ...chosen.options,
-      lanes: 'both',
-      includePartialMessages: true,
-      ask: questions.ask,
-      logger: options.logger ?? ctx.logger,
-    });
+    await using session = await startSession(
+      {
+        ...options,
+        ...traceEnv(options, ctx),
+        ...chosen.options,
+        lanes: 'both',
+        includePartialMessages: true,
+        ask: questions.ask,
+        logger: options.logger ?? ctx.logger,
+      },
+      ctx.signal,
+      { storeFirst: chosen.store !== undefined },
+    );
     const interrupt = (): void => {
       const stopped = isSuspended(ctx.signal) ? suspendSession(session) : session.interrupt();
       stopped.catch((error: unknown) => {
@@ -69,6 +79,8 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
       for await (const frame of questions.between(session.frames())) {
         // The run is suspended: messages of the interrupted CLI must not close its open calls.
         if (isSuspended(ctx.signal)) return;
+        // The log is never ahead of the transcript. After the end of the run, its claim is over.
+        if (chosen.store) await session.flushStore();
         for (const event of read(frame)) {
           if (event.type === 'run.started') continue;
           yield event;
@@ -196,29 +208,6 @@ const isSuspended = ({ aborted, reason }: AbortSignal): boolean =>
   reason instanceof DuolaneError &&
   (reason.code === 'suspended' || reason.code === 'fenced');
 
-/**
- * The CLI session of the run: that of the task, a fork of the last one of the context, or a new
- * one.
- */
-async function chooseSession(
-  turn: Turn,
-  ctx: AgentContext,
-): Promise<{ readonly sessionId: string; readonly options: Partial<SessionOptions> }> {
-  const own = ctx.task.sessionId;
-  // The first attempt at the first turn may have crashed before the CLI wrote its transcript.
-  if (own !== undefined && ctx.task.attempt > 0 && began(ctx))
-    return { sessionId: own, options: { resume: own } };
-  const sessionId = randomUUID();
-  for await (const earlier of ctx.history()) {
-    if (earlier.task === turn.task || earlier.sessionId === undefined) continue;
-    return { sessionId, options: { resume: earlier.sessionId, forkSession: true, sessionId } };
-  }
-  return { sessionId, options: { sessionId } };
-}
-
-const began = ({ task }: AgentContext): boolean =>
-  task.turns.length > 1 || task.text !== '' || task.calls.length > 0 || task.pending.length > 0;
-
 function sourcesOf({ mcpServers = {} }: SessionOptions): ReadonlyMap<string, ToolSource> {
   const sources = new Map<string, ToolSource>();
   for (const [name, config] of Object.entries(mcpServers)) {
@@ -292,8 +281,9 @@ async function report(finished: readonly FinishedCall[], session: Session): Prom
   const asResults = await resumesOpenCalls(session);
   const content = finished.map(({ call, result }): JsonObject => {
     if (asResults && result) {
-      const { content: blocks, isError = false } = result;
-      return { type: 'tool_result', tool_use_id: call.callId, content: blocks, is_error: isError };
+      const { content: blocks, isError } = result;
+      const error = isError && { is_error: true };
+      return { type: 'tool_result', tool_use_id: call.callId, content: blocks, ...error };
     }
     return { type: 'text', text: resultAsText(call, result) };
   });
