@@ -3,14 +3,23 @@ import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
 import type { Session, SessionOptions } from '../host/index.ts';
 import { startSession } from '../host/session/open-session.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { parseToolName } from '../mcp/registry/tool-names.ts';
-import type { ToolResult, ToolSource } from '../mcp/types.ts';
-import { chooseCliSession } from './choose-cli-session.ts';
+import type { StoreMirror } from '../host/transcripts/store-mirror.ts';
+import { type JsonObject, omitUndefined } from '../json.ts';
+import type { ToolResult } from '../mcp/types.ts';
+import {
+  chooseCliSession,
+  type ChosenSession,
+  keepsInLog,
+  promptId,
+} from './choose-cli-session.ts';
+import { continueCalls, finishCalls, type FinishedCall } from './finish-calls.ts';
+import { inProcessSources, recordedServers } from './recorded-tools.ts';
 import { contentBlock } from './shared/content-block.ts';
+import type { TaskSessionStore } from './task-session-store.ts';
+import type { TranscriptProgress } from './transcript-progress.ts';
 import { frameReader } from './stream-json/frame-reader.ts';
 import { onAbort } from '../stream/abort.ts';
-import { callTool, resultEvent, resultText } from './shared/tool-call.ts';
+import { resultText } from './shared/tool-call.ts';
 
 /** Options of `cli()`: those of a session, and whether runs may be repeated. */
 export interface CliOptions extends SessionOptions {
@@ -41,30 +50,45 @@ export interface CliOptions extends SessionOptions {
  * await using served = await serve(cli({ permissionMode: 'default' }));
  * ```
  */
-export function cli({ resumable = false, ...options }: CliOptions): Agent {
+export function cli({ resumable, ...options }: CliOptions): Agent {
   const agent = async function* (
     turn: Turn,
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
     const chosen = await chooseCliSession(turn, ctx, options);
-    yield { type: 'run.started', sessionId: chosen.sessionId };
-    yield { type: 'status', message: 'Starting...' };
-    const finished = yield* finishCalls(sourcesOf(options), ctx);
+    const { sessionId, store, progress } = chosen;
+    yield* startRun(turn, ctx, chosen);
+    const sources = await inProcessSources(options);
+    const finished = store
+      ? yield* continueCalls(sources, ctx, options, { progress: NO_PROGRESS, ...chosen, store })
+      : yield* finishCalls(sources, ctx);
+    if (progress?.isEnded) {
+      yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
+      return;
+    }
     const questions = new Questions(options.ask ?? ctx.ask);
+    let mirror: StoreMirror | undefined;
     await using session = await startSession(
       {
         ...options,
-        ...traceEnv(options, ctx),
+        ...(store && recordedServers(options, sources, recordIn(store, sessionId))),
+        ...sessionEnv(options, ctx, progress !== undefined),
         ...chosen.options,
         lanes: 'both',
         includePartialMessages: true,
         ask: questions.ask,
         logger: options.logger ?? ctx.logger,
+        ...(store && { onFrame: observed(store, options.onFrame) }),
       },
       ctx.signal,
-      { storeFirst: chosen.store !== undefined },
+      store && {
+        onMirror: (created) => void (mirror = created),
+        beforeRequest: () => store.storeAhead(sessionId),
+      },
     );
     const interrupt = (): void => {
+      // What the CLI writes about its end is not part of the session.
+      if (isSuspended(ctx.signal)) mirror?.stop();
       const stopped = isSuspended(ctx.signal) ? suspendSession(session) : session.interrupt();
       stopped.catch((error: unknown) => {
         ctx.logger.warn('cannot interrupt the agent CLI', { error: String(error) });
@@ -74,15 +98,21 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     try {
       ctx.signal.throwIfAborted();
       unlisten = onAbort(ctx.signal, interrupt);
-      await session.send(finished.length > 0 ? await report(finished, session) : userMessage(turn));
+      // A CLI with an unfinished turn continues it without a message.
+      if (!progress)
+        await session.send(
+          finished.length > 0 ? await report(finished, session) : userMessage(turn),
+        );
       const read = frameReader();
       for await (const frame of questions.between(session.frames())) {
         // The run is suspended: messages of the interrupted CLI must not close its open calls.
         if (isSuspended(ctx.signal)) return;
         // The log is never ahead of the transcript. After the end of the run, its claim is over.
-        if (chosen.store) await session.flushStore();
+        await mirror?.flush();
         for (const event of read(frame)) {
           if (event.type === 'run.started') continue;
+          if (event.type === 'tool.completed' || event.type === 'tool.failed')
+            await store?.storeAhead(sessionId);
           yield event;
           if (event.type === 'tool.called' || event.type === 'frame')
             questions.callYielded(event.callId);
@@ -99,15 +129,60 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
       unlisten();
     }
   };
-  return Object.assign(agent, { continues: true, resumable });
+  return Object.assign(agent, { continues: true, resumable: resumable ?? keepsInLog(options) });
 }
 
-/** Passes the trace context of the run to the CLI, which reads it from its environment. */
-function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext): SessionOptions {
-  if (!trace) return {};
-  const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace;
+const NO_PROGRESS: TranscriptProgress = {
+  text: '',
+  open: [],
+  results: new Map(),
+  isEnded: false,
+  lastText: '',
+};
+
+/** The beginning of a run. If it shows other text than the transcript has, that text replaces it. */
+function* startRun(
+  turn: Turn,
+  { task }: AgentContext,
+  { sessionId, store, progress }: ChosenSession,
+): Generator<AgentEvent, void, undefined> {
+  const isAgain = task.current?.messageId === turn.messageId;
+  const text = progress?.text ?? '';
+  const discard = store !== undefined && isAgain && text !== task.text;
+  yield { type: 'run.started', sessionId, ...(discard && { discard }) };
+  yield { type: 'status', message: 'Starting...' };
+  if (discard && text !== '') yield { type: 'text.delta', id: 'earlier', delta: text };
+}
+
+const recordIn =
+  (store: TaskSessionStore, sessionId: string) =>
+  (callId: string, result: ToolResult): Promise<void> =>
+    store.recordResult(sessionId, callId, result);
+
+const observed =
+  (store: TaskSessionStore, onFrame: SessionOptions['onFrame']) =>
+  (frame: Frame): void => {
+    store.observe(frame);
+    onFrame?.(frame);
+  };
+
+/**
+ * The environment of the CLI: that of the options, the trace context of the run, and whether the
+ * CLI continues the last turn of its transcript without a message.
+ */
+function sessionEnv(
+  { env, inheritEnv }: SessionOptions,
+  { trace }: AgentContext,
+  continues: boolean,
+): SessionOptions {
+  if (!trace && !continues) return {};
+  const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace ?? {};
   return {
-    env: { ...env, TRACEPARENT, ...(TRACESTATE !== undefined && { TRACESTATE }) },
+    env: {
+      ...env,
+      ...omitUndefined({ TRACEPARENT, TRACESTATE }),
+      ...(continues && { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1' }),
+    },
     inheritEnv: inheritEnv ?? env === undefined,
   };
 }
@@ -208,55 +283,6 @@ const isSuspended = ({ aborted, reason }: AbortSignal): boolean =>
   reason instanceof DuolaneError &&
   (reason.code === 'suspended' || reason.code === 'fenced');
 
-function sourcesOf({ mcpServers = {} }: SessionOptions): ReadonlyMap<string, ToolSource> {
-  const sources = new Map<string, ToolSource>();
-  for (const [name, config] of Object.entries(mcpServers)) {
-    const source = 'instance' in config ? config.instance : config;
-    if (isSource(source)) sources.set(name, source);
-  }
-  return sources;
-}
-
-const isSource = (value: unknown): value is ToolSource =>
-  isObject(value) &&
-  typeof value['callTool'] === 'function' &&
-  typeof value['listTools'] === 'function';
-
-/**
- * A call of an earlier run that is closed now. Without `result` its tool is not one of our sources.
- */
-interface FinishedCall {
-  readonly call: OpenCall;
-  readonly result?: ToolResult;
-}
-
-/** Closes the calls that an earlier run left open. */
-async function* finishCalls(
-  sources: ReadonlyMap<string, ToolSource>,
-  ctx: AgentContext,
-): AsyncGenerator<AgentEvent, readonly FinishedCall[], undefined> {
-  const finished: FinishedCall[] = [];
-  for (const call of ctx.task.calls) {
-    const { server, tool } = parseToolName(call.name) ?? {};
-    const source = server === undefined ? undefined : sources.get(server);
-    if (!source || tool === undefined) {
-      const message = `the call of ${call.name} was interrupted before it returned a result`;
-      yield {
-        type: 'tool.failed',
-        callId: call.callId,
-        name: call.name,
-        error: { code: 'interrupted', message, retryable: true },
-      };
-      finished.push({ call });
-      continue;
-    }
-    const result = yield* callTool(source, { ...call, name: tool }, ctx);
-    yield resultEvent(call, result);
-    finished.push({ call, result });
-  }
-  return finished;
-}
-
 /** The capability of CLIs that accept the result of an open call when they resume, as ours does. */
 const RESUMES_OPEN_CALLS = 'duolane_resume_open_calls_v1';
 
@@ -297,5 +323,6 @@ function resultAsText({ callId, name }: OpenCall, result: ToolResult | undefined
 }
 
 function userMessage(turn: Turn): JsonObject {
-  return { type: 'user', message: { role: 'user', content: turn.parts.map(contentBlock) } };
+  const content = turn.parts.map(contentBlock);
+  return { type: 'user', uuid: promptId(turn), message: { role: 'user', content } };
 }

@@ -71,7 +71,7 @@ interface ReplicaOptions extends CliOptions {
 
 /** As an earlier version ran it: nothing of the session is in the log. */
 const withoutStorage = (agent: Agent): Agent =>
-  Object.assign((turn: Turn, { storage: _, ...ctx }: AgentContext) => agent(turn, ctx), {
+  Object.assign((turn: Turn, { storage: _storage, ...ctx }: AgentContext) => agent(turn, ctx), {
     continues: true,
   });
 
@@ -214,8 +214,9 @@ test('the transcript is stored before a tool is called, and before the run ends'
         const set: typeof storage.set = async (values) => {
           await new Promise((resolve) => setTimeout(resolve, 50));
           await storage.set(values);
-          for (const entry of Object.values(values) as { type: string; message: object }[])
-            order.push(`${entry.type} stored`);
+          for (const [key, value] of Object.entries(values))
+            if (key.includes('/result/')) order.push(value ? 'result stored' : 'result removed');
+            else order.push(`${String((value as { type?: string }).type)} stored`);
         };
         const list: typeof storage.list = (...args) => storage.list(...args);
         for await (const event of agent(asked, { ...ctx, storage: { set, list } })) {
@@ -236,7 +237,9 @@ test('the transcript is stored before a tool is called, and before the run ends'
     'assistant stored',
     'assistant stored',
     'tool called',
+    'result stored',
     'user stored',
+    'result removed',
     'assistant stored',
     'run.finished',
   ]);

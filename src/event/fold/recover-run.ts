@@ -14,12 +14,16 @@ export const CANCELED_TEXT = 'Response stopped.';
  * - Canceling: open calls fail, and the run ends as canceled.
  * - A question is open, or an answer is not spent: the run ends as input-required, since a wait
  *   must not fail. The agent is called again once nothing is pending.
- * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again.
+ * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again. An
+ *   agent that `continues` gets the calls whose tool was called, and closes them itself.
  * - Otherwise the run fails as `interrupted`.
  *
  * Between runs there is nothing to recover except a cancel.
  */
-export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
+export function recoverRun(
+  snapshot: Snapshot,
+  agent: Pick<Agent, 'resumable' | 'continues'>,
+): AgentEvent[] {
   const { calls, text } = snapshot;
   const used = snapshot.running ? usageSince(snapshot.mark?.usage, snapshot.usage) : {};
   const usage = Object.keys(used).length > 0 && { usage: used };
@@ -40,7 +44,7 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>):
       ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
     ];
-  if (agent.resumable) return failOpenCalls(calls, 'interrupted');
+  if (agent.resumable) return failOpenCalls(agent.continues ? unmade : calls, 'interrupted');
   const error = failure(
     'interrupted',
     'The process that ran this task stopped before it finished. Send the message again.',

@@ -172,9 +172,6 @@ export class AgentSession implements Session {
     return this.#link.request({ ...fields, subtype }, options);
   }
 
-  /** Resolves when the session store has every entry that the CLI has written so far. */
-  readonly flushStore = async (): Promise<void> => this.#parts.mirror?.flush();
-
   /** Sends a message of an in-process server without waiting for its acknowledgement. */
   relay(server: string, message: JsonObject): Promise<void> {
     return relayMessage(this.#link, this.#writer, this.#parts.logger, server, message);

@@ -35,10 +35,13 @@ const MINUTE_MS = 60_000;
 /** What only other parts of this package may choose. */
 export interface InternalOptions {
   /**
-   * Handles a request of the CLI only after the session store has every entry that came before it,
-   * so that no effect is ahead of the transcript. If the store fails, the requests do, too.
+   * Makes the mirror of the session store strict, and gets it. A request of the CLI is handled only
+   * after the store has every entry that came before it, so that no effect is ahead of the
+   * transcript. If the store fails, the requests do, too.
    */
-  readonly storeFirst?: boolean;
+  readonly onMirror?: (mirror: StoreMirror) => void;
+  /** Called before a request of the CLI is handled, after the store has every earlier entry. */
+  readonly beforeRequest?: () => Promise<void>;
 }
 
 /**
@@ -78,7 +81,7 @@ async function createSessionParts(
   servers: ParsedServers,
   scope: Disposer,
   signal: AbortSignal | undefined,
-  { storeFirst = false }: InternalOptions,
+  { onMirror, beforeRequest }: InternalOptions,
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger, defaultLogger);
   signal?.throwIfAborted();
@@ -132,10 +135,11 @@ async function createSessionParts(
     memoryBytes: options.memoryBytes,
     diskBytes: options.diskBytes,
   });
-  const mirror = mirrorOf(options, scope, storeFirst, (fields) => {
+  const mirror = mirrorOf(options, scope, onMirror !== undefined, (fields) => {
     logger.warn('the session store failed', fields);
     lanes.pushHostMessage('mirror_error', fields);
   });
+  if (mirror) onMirror?.(mirror);
   const handle = createControlHandler(options, {
     bridge,
     hooks,
@@ -150,7 +154,7 @@ async function createSessionParts(
     transport: start(options, launch, logger),
     lanes,
     bridge,
-    handle: mirror && storeFirst ? afterFlush(mirror, handle) : handle,
+    handle: mirror && onMirror ? afterFlush(mirror, beforeRequest, handle) : handle,
     initialize,
     checkInitialized: hooks.needsBlocking ? mustBlock : undefined,
     limits: limitsOf(options),
@@ -166,9 +170,16 @@ async function createSessionParts(
 
 /** Handles requests when the store has all entries that came before them. */
 const afterFlush =
-  (mirror: StoreMirror, handle: ControlHandler): ControlHandler =>
-  (request, call) =>
-    mirror.isFlushed ? handle(request, call) : mirror.flush().then(() => handle(request, call));
+  (
+    mirror: StoreMirror,
+    beforeRequest: InternalOptions['beforeRequest'],
+    handle: ControlHandler,
+  ): ControlHandler =>
+  async (request, call) => {
+    await mirror.flush();
+    await beforeRequest?.();
+    return handle(request, call);
+  };
 
 function mirrorOf(
   { sessionStore }: SessionOptions,

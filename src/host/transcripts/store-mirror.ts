@@ -18,6 +18,7 @@ export class StoreMirror {
   readonly #strict: boolean;
   readonly #onError: (error: DuolaneError, key: SessionKey) => void;
   #failure: DuolaneError | undefined;
+  #stopped = false;
   #waiting: { readonly key: SessionKey; readonly entries: readonly JsonObject[] }[] = [];
   #count = 0;
   #working: Promise<void> | undefined;
@@ -32,14 +33,14 @@ export class StoreMirror {
     this.#strict = strict;
   }
 
-  /** Whether the store has all entries. */
-  get isFlushed(): boolean {
-    return this.#working === undefined && this.#failure === undefined;
+  /** Takes no further entries: what the CLI writes from now on is not part of the session. */
+  stop(): void {
+    this.#stopped = true;
   }
 
   take({ filePath, entries }: JsonObject): void {
     const key = typeof filePath === 'string' ? keyOfPath(filePath) : undefined;
-    if (!key || !Array.isArray(entries)) return;
+    if (!key || !Array.isArray(entries) || this.#stopped) return;
     const objects = entries.filter(isObject);
     if (this.#count > MAX_WAITING) {
       const message = `the session store is ${this.#count} entries behind; ${objects.length} entries are lost`;

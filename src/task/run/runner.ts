@@ -349,7 +349,9 @@ class ClaimedTask {
   async #recover(): Promise<void> {
     const { snapshot } = this.#writer;
     const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
-    await this.#writer.put(recoverRun(snapshot, { resumable }));
+    await this.#writer.put(
+      recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),
+    );
   }
 
   #next(): Turn | undefined {
