@@ -59,7 +59,7 @@ async function finish(log: TaskLog, place: string, own: string): Promise<Ended> 
 
 async function unbroken(folder: string): Promise<Ended> {
   await using log = memoryLog();
-  return finish(log, shared(folder, 'unbroken'), 'own');
+  return await finish(log, shared(folder, 'unbroken'), 'own');
 }
 
 async function broken(folder: string, killAt: string, killIn = ''): Promise<Ended> {
@@ -69,7 +69,7 @@ async function broken(folder: string, killAt: string, killIn = ''): Promise<Ende
   const first = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
   await once(first, 'exit');
   await using log = await sqliteLog({ file });
-  return finish(log, place, 'second');
+  return await finish(log, place, 'second');
 }
 
 /** Without a request that was repeated: the one that was under way when the process was killed. */
