@@ -12,7 +12,7 @@ import {
   keepsInLog,
   promptId,
 } from './choose-cli-session.ts';
-import { continueCalls, finishCalls, type FinishedCall } from './finish-calls.ts';
+import { continueCalls, finishCalls, type FinishedCall, interruptedEvent } from './finish-calls.ts';
 import { inProcessSources, recordedServers } from './recorded-tools.ts';
 import { contentBlock } from './shared/content-block.ts';
 import type { TaskSessionStore } from './task-session-store.ts';
@@ -59,9 +59,12 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
     const { sessionId, store, progress } = chosen;
     yield* startRun(turn, ctx, chosen);
     const sources = await inProcessSources(options);
-    const finished = store
-      ? yield* continueCalls(sources, ctx, options, { progress: NO_PROGRESS, ...chosen, store })
-      : yield* finishCalls(sources, ctx);
+    const finished = store ? [] : yield* finishCalls(sources, ctx);
+    const lost = new LostCalls(
+      store
+        ? yield* continueCalls(sources, ctx, options, { progress: NO_PROGRESS, ...chosen, store })
+        : [],
+    );
     if (progress?.isEnded) {
       yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
       return;
@@ -113,6 +116,9 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
           if (event.type === 'run.started') continue;
           if (event.type === 'tool.completed' || event.type === 'tool.failed')
             await store?.storeAhead(sessionId);
+          // The CLI has written everything of the turn. What it writes when it exits is not needed.
+          if (event.type === 'run.finished') mirror?.stop();
+          yield* lost.before(event);
           yield event;
           if (event.type === 'tool.called' || event.type === 'frame')
             questions.callYielded(event.callId);
@@ -130,6 +136,27 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
     }
   };
   return Object.assign(agent, { continues: true, resumable: resumable ?? keepsInLog(options) });
+}
+
+/**
+ * Calls of an earlier run that the model has to make again. It may use the same ids; a call that it
+ * does not make again in its next message has failed.
+ */
+class LostCalls {
+  #calls: readonly OpenCall[];
+
+  constructor(calls: readonly OpenCall[]) {
+    this.#calls = calls;
+  }
+
+  *before(event: AgentEvent): Generator<AgentEvent, void, undefined> {
+    if (this.#calls.length === 0 || event.path?.length) return;
+    if (event.type === 'tool.started' || event.type === 'tool.called')
+      this.#calls = this.#calls.filter(({ callId }) => callId !== event.callId);
+    if (event.type !== 'step.finished' && event.type !== 'run.finished') return;
+    yield* this.#calls.map(interruptedEvent);
+    this.#calls = [];
+  }
 }
 
 const NO_PROGRESS: TranscriptProgress = {
@@ -167,6 +194,16 @@ const observed =
   };
 
 /**
+ * Makes a CLI continue the last turn of its transcript, however old it is. The vendor's CLI adds a
+ * prompt to the results of tools, and this is the shortest one that says nothing of a restart.
+ */
+const CONTINUE = {
+  CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1',
+  CLAUDE_CODE_RESUME_INTERRUPTED_TURN_MAX_AGE_MS: '0',
+  CLAUDE_CODE_RESUME_PROMPT: 'Continue.',
+};
+
+/**
  * The environment of the CLI: that of the options, the trace context of the run, and whether the
  * CLI continues the last turn of its transcript without a message.
  */
@@ -179,9 +216,9 @@ function sessionEnv(
   const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace ?? {};
   return {
     env: {
+      ...(continues && CONTINUE),
       ...env,
       ...omitUndefined({ TRACEPARENT, TRACESTATE }),
-      ...(continues && { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1' }),
     },
     inheritEnv: inheritEnv ?? env === undefined,
   };

@@ -44,20 +44,23 @@ export async function* finishCalls(
  * an in-process tool is the stored one, or that of calling it again with the same call id. A call
  * that our CLI can repeat without harm stays open for it. Any other call may have had effects, so
  * it fails as interrupted.
+ *
+ * Returns the calls of the log that the transcript lacks: the tool was not called, and the model
+ * writes that message again.
  */
 export async function* continueCalls(
   sources: Sources,
   ctx: AgentContext,
   options: SessionOptions,
   { sessionId, store, progress }: Required<ChosenSession>,
-): AsyncGenerator<AgentEvent, readonly [], undefined> {
+): AsyncGenerator<AgentEvent, readonly OpenCall[], undefined> {
+  const lost: OpenCall[] = [];
   const inTranscript = new Set(progress.open.map(({ callId }) => callId));
   for (const call of ctx.task.calls) {
     if (inTranscript.has(call.callId)) continue;
     const block = progress.results.get(call.callId);
-    // The transcript has the end of the call, and the log does not. If it has no beginning, the
-    // model has not made the call: it writes that message again.
-    if (!block) yield interruptedEvent(call);
+    // The transcript has the end of the call, and the log does not.
+    if (!block) lost.push(call);
     else if (block['is_error'] === true)
       yield { type: 'tool.failed', ...ids(call), error: failureOf(block['content']) };
     else yield { type: 'tool.completed', ...ids(call), output: block['content'] };
@@ -78,7 +81,7 @@ export async function* continueCalls(
     await store.closeCall(sessionId, call, result);
     yield result === INTERRUPTED ? interruptedEvent(call) : resultEvent(call, result);
   }
-  return [];
+  return lost;
 }
 
 const ids = ({ callId, name }: OpenCall): Pick<OpenCall, 'callId' | 'name'> => ({ callId, name });
@@ -113,7 +116,8 @@ function sourceOf(
   return source && tool !== undefined ? { source, tool } : undefined;
 }
 
-function interruptedEvent({ callId, name }: OpenCall): AgentEvent {
+/** The end of a call that is not known to have returned. */
+export function interruptedEvent({ callId, name }: OpenCall): AgentEvent {
   const message = `the call of ${name} was interrupted before it returned a result`;
   return {
     type: 'tool.failed',

@@ -152,6 +152,7 @@ export class TaskSessionStore implements SessionStore {
     const kept = all.slice(0, all.length - countIncomplete(all));
     const values = await this.#numbered(prefix, kept.slice(entries.length));
     for (const [key] of [...ahead, ...main.slice(kept.length)]) values[key] = undefined;
+    for (const callId of added.flatMap(resultsIn)) values[resultKey(sessionId, callId)] = undefined;
     if (Object.keys(values).length > 0) await this.#storage.set(values);
     return readProgress(kept, prompt);
   }

@@ -117,8 +117,20 @@ export function resultEntry({ entry, callId }: TranscriptCall, result: ToolResul
   };
 }
 
+const SHARED = [
+  'isSidechain',
+  'userType',
+  'entrypoint',
+  'cwd',
+  'sessionId',
+  'version',
+  'gitBranch',
+];
+
 /** The members that an entry shares with the one that it follows. */
-export function nextTo(entry: SessionStoreEntry): JsonObject {
-  const { message: _message, requestId: _requestId, uuid, ...shared } = entry;
-  return { ...shared, parentUuid: uuid ?? null };
-}
+export const nextTo = (entry: SessionStoreEntry): JsonObject => ({
+  parentUuid: entry.uuid ?? null,
+  ...Object.fromEntries(
+    SHARED.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]),
+  ),
+});
