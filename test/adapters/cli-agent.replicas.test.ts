@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { cli, type CliOptions } from '../../src/adapters/cli-agent.ts';
 import type { Agent, AgentContext, Snapshot, Turn } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { createRunner, memoryLog, type Runner, type TaskLog } from '../../src/task/index.ts';
 import { memoryDatabase } from '../../src/task/memory/memory-log.ts';
 import { answer, SILENT, turn, until } from '../task/replica-world.ts';
@@ -20,6 +21,12 @@ const MODEL = `
     const { content } = messages.at(-1);
     const last = Array.isArray(content) ? content.at(-1) : { type: 'text', text: content };
     if (last.type === 'tool_result') return yield 'The tool has answered.';
+    const [, name, argument] = /^(Bash|Read) (.*)$/s.exec(last.text) ?? [];
+    if (name) {
+      yield { type: 'tool_use', id: 'toolu_' + messages.length, name };
+      const input = name === 'Bash' ? { command: argument } : { file_path: argument };
+      return yield { type: 'tool_input', json: JSON.stringify(input) };
+    }
     if (!last.text.startsWith('approve')) return yield 'You said: ' + last.text;
     yield 'One moment. ';
     yield { type: 'tool_use', id: 'toolu_' + messages.length, name: 'mcp__notes__approve' };
@@ -271,4 +278,92 @@ test('a run whose transcript cannot be stored fails, and calls no tool', async (
   await only.runner.submit(turn('a', 't1', { parts: [{ text: 'approve it' }] }));
   expect(await until(only.log, 't1', ended)).toMatchObject({ state: 'failed' });
   expect(called).toBe(0);
+});
+
+const resultsIn = (messages: Messages | undefined): JsonObject[] =>
+  (messages ?? [])
+    .flatMap(({ content }) => (Array.isArray(content) ? (content as JsonObject[]) : []))
+    .filter(({ type }) => type === 'tool_result');
+
+test('a command that a person permits on another replica is run there, once', async () => {
+  const at = place();
+  const command = `echo ran >> ${join(at.home, 'effects')} && echo done`;
+  const ask = { parts: [{ text: `Bash ${command}` }] };
+  const database = memoryDatabase();
+  const tools = { tools: ['Bash'] };
+  let asked: Snapshot;
+  {
+    await using first = replica(at, 'first', database, tools);
+    await first.runner.submit(turn('a', 't1', ask));
+    asked = await until(first.log, 't1', ({ pending }) => pending.length === 1);
+  }
+  rmSync(join(at.home, 'first'), { recursive: true });
+  await using second = replica(at, 'second', database, tools);
+  await second.runner.submit(answer('a', 't1', asked.pending[0]?.id ?? ''));
+  expect(await until(second.log, 't1', ended)).toMatchObject({ state: 'completed' });
+  expect(readFileSync(join(at.home, 'effects'), 'utf8')).toBe('ran\n');
+  expect(at.requests()).toHaveLength(2);
+  expect(resultsIn(at.requests().at(-1))).toEqual([
+    { type: 'tool_result', tool_use_id: 'toolu_1', content: 'done' },
+  ]);
+});
+
+test('a command that was running at a stop is not run again; the model is told that it may have had effects', async () => {
+  const at = place();
+  const effects = join(at.home, 'effects');
+  const bash = { tools: ['Bash'], allowedTools: ['Bash'] };
+  const database = memoryDatabase();
+  {
+    await using first = replica(at, 'first', database, bash);
+    const command = `echo ran >> ${effects}; sleep 60`;
+    await first.runner.submit(turn('a', 't1', { parts: [{ text: `Bash ${command}` }] }));
+    // No event reports the effect of a command that is still running.
+    while (!existsSync(effects)) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await using second = replica(at, 'second', database, bash);
+  expect(await until(second.log, 't1', ended)).toMatchObject({ state: 'completed' });
+  expect(readFileSync(effects, 'utf8')).toBe('ran\n');
+  expect(at.requests()).toHaveLength(2);
+  const [result, ...more] = resultsIn(at.requests().at(-1));
+  expect(more).toEqual([]);
+  expect(result).toMatchObject({ tool_use_id: 'toolu_1', is_error: true });
+  expect(JSON.stringify(result)).toContain('It may have had effects');
+});
+
+test('a run that is stopped while its tool works goes on elsewhere with the same request', async () => {
+  const at = place();
+  const database = memoryDatabase();
+  let calls = 0;
+  const working = (isLast: boolean, onCall = (): void => {}): ReplicaOptions => ({
+    mcpServers: {
+      notes: createSdkMcpServer({
+        name: 'notes',
+        tools: [
+          tool('approve', 'Works', { type: 'object' }, async (_, { signal }) => {
+            calls++;
+            onCall();
+            if (!isLast) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+            return isLast ? 'worked' : 'stopped';
+          }),
+        ],
+      }),
+    },
+  });
+  {
+    let onCall = (): void => {};
+    const called = new Promise<void>((resolve) => (onCall = resolve));
+    await using first = replica(at, 'first', database, working(false, onCall));
+    await first.runner.submit(turn('a', 't1', { parts: [{ text: 'approve it' }] }));
+    await called;
+  }
+  await using second = replica(at, 'second', database, working(true));
+  expect(await until(second.log, 't1', ended)).toMatchObject({
+    state: 'completed',
+    text: 'One moment. The tool has answered.',
+  });
+  expect(calls).toBe(2);
+  expect(resultsIn(at.requests().at(-1))).toEqual([
+    { type: 'tool_result', tool_use_id: 'toolu_1', content: [{ type: 'text', text: 'worked' }] },
+  ]);
+  expect(JSON.stringify(at.requests().at(-1))).not.toContain('interrupt');
 });
