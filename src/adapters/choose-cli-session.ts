@@ -34,7 +34,7 @@ export async function chooseCliSession(
       return progress ? { ...opened, progress } : opened;
     }
     // The first attempt at the first turn may have crashed before the CLI wrote its transcript.
-    if (began(ctx)) return { sessionId: own, options: resume };
+    if (store ? !isFirst(turn, ctx) : began(ctx)) return { sessionId: own, options: resume };
   }
   const sessionId = randomUUID();
   for await (const earlier of ctx.history()) {
@@ -86,6 +86,9 @@ async function hasSession(
   for (const [key, entries] of parts ?? []) await store.append(key, entries);
   return parts !== undefined;
 }
+
+const isFirst = ({ messageId }: Turn, { task }: AgentContext): boolean =>
+  task.turns[0]?.messageId === messageId;
 
 const began = ({ task }: AgentContext): boolean =>
   task.turns.length > 1 || task.text !== '' || task.calls.length > 0 || task.pending.length > 0;

@@ -21,9 +21,13 @@ import { frameReader } from './stream-json/frame-reader.ts';
 import { onAbort } from '../stream/abort.ts';
 import { resultText } from './shared/tool-call.ts';
 
-/** Options of `cli()`: those of a session, and whether runs may be repeated. */
+/** Options of `cli()`: those of a session, and whether a crashed run continues. */
 export interface CliOptions extends SessionOptions {
-  /** Repeat a run after a crash. Off by default, since part of a shell command may have run. */
+  /**
+   * Continue a run after a crash. On by default if the task log keeps the session: then no tool of
+   * the CLI that may have had effects is run again. Otherwise the message is sent again, and it is
+   * off by default.
+   */
   readonly resumable?: boolean;
 }
 
@@ -86,7 +90,10 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
       ctx.signal,
       store && {
         onMirror: (created) => void (mirror = created),
-        beforeRequest: () => store.storeAhead(sessionId),
+        beforeRequest: async () => {
+          if (!progress) await store.written(promptId(turn));
+          await store.storeAhead(sessionId);
+        },
       },
     );
     const interrupt = (): void => {

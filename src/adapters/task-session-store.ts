@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentContext, AgentStorage, Frame, Snapshot } from '../event/types.ts';
 import type { SessionKey, SessionStore, SessionStoreEntry } from '../host/index.ts';
 import { asObject, asObjects, asString, asStrings, isObject, type JsonObject } from '../json.ts';
@@ -14,6 +15,9 @@ import {
 const ROOT = 'cli';
 /** Enough digits for the order of keys to be the order of numbers. */
 const DIGITS = 9;
+
+const PROMPT_MS = 5000;
+const PROMPT_POLL_MS = 10;
 
 /**
  * Keeps the transcripts of an agent CLI with the task, one value per entry:
@@ -71,10 +75,19 @@ export class TaskSessionStore implements SessionStore {
     return [...found];
   }
 
-  /** Whether this task, or the given one, has the main transcript of the session. */
+  /** Whether this task, or the given one, has anything of the session. */
   async has(sessionId: string, task?: Pick<Snapshot, 'task'>): Promise<boolean> {
-    for await (const _ of this.#storage.list(prefixOf({ sessionId }), task)) return true;
+    for await (const _ of this.#storage.list(sessionPrefix({ sessionId }), task)) return true;
     return false;
+  }
+
+  /**
+   * Resolves when the transcript has the entry, or after some time. A CLI writes its prompt with
+   * context that the messages lack, so that waiting for it is better than storing it ahead.
+   */
+  async written(uuid: string): Promise<void> {
+    const end = performance.now() + PROMPT_MS;
+    while (!this.#written.has(uuid) && performance.now() < end) await sleep(PROMPT_POLL_MS);
   }
 
   /**
@@ -82,11 +95,12 @@ export class TaskSessionStore implements SessionStore {
    * and calls a tool of it; `storeAhead` stores such messages.
    */
   observe({ lane, direction, data }: Frame): void {
-    if (lane !== 'message' || direction !== 'in') return;
+    if (lane !== 'message' || (direction === 'out' && data['type'] !== 'user')) return;
     for (const uuid of asStrings(data['discarded_uuids'])) this.#ahead.delete(uuid);
     const { type, uuid, message, parent_tool_use_id: parent, tool_use_result, session_id } = data;
     if (typeof uuid !== 'string' || this.#written.has(uuid) || asString(parent) !== '') return;
-    const isKept = type === 'assistant' ? data['error'] === undefined : resultsIn(data).length > 0;
+    const isOurs = direction === 'out' || resultsIn(data).length > 0;
+    const isKept = type === 'assistant' ? data['error'] === undefined : isOurs;
     if ((type !== 'assistant' && type !== 'user') || !isKept) return;
     const result = tool_use_result !== undefined && { toolUseResult: tool_use_result };
     const timestamp = new Date().toISOString();
@@ -146,7 +160,7 @@ export class TaskSessionStore implements SessionStore {
     for (const [, entry] of ahead) {
       if (known.has(entry.uuid)) continue;
       const last = [...entries, ...added].findLast(({ uuid }) => uuid !== undefined);
-      added.push({ ...(last && nextTo(last)), ...entry });
+      added.push({ ...nextTo(last ?? { isSidechain: false, userType: 'external' }), ...entry });
     }
     const all = [...entries, ...added];
     const kept = all.slice(0, all.length - countIncomplete(all));

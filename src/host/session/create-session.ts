@@ -1,6 +1,6 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Frame, Logger } from '../../event/types.ts';
-import { type JsonObject, omitUndefined } from '../../json.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import { spawnProcess } from '../../process/spawn.ts';
 import type { Transport } from '../../process/types.ts';
 import { Disposer } from '../../stream/disposer.ts';
@@ -21,6 +21,7 @@ import { recordDecision } from '../callbacks/permission-handler.ts';
 import { privateArgs } from '../launch/private-args.ts';
 import { createControlHandler } from '../callbacks/control-handlers.ts';
 import type { ControlHandler } from '../../wire/control-link.ts';
+import type { ControlRequest } from '../../wire/control-peer.ts';
 import { type ParsedServers, parseMcpServers } from '../options/mcp-servers-option.ts';
 import { AgentSession } from './agent-session.ts';
 import { toToolSource } from '../options/to-tool-source.ts';
@@ -40,7 +41,7 @@ export interface InternalOptions {
    * transcript. If the store fails, the requests do, too.
    */
   readonly onMirror?: (mirror: StoreMirror) => void;
-  /** Called before a request of the CLI is handled, after the store has every earlier entry. */
+  /** Called before a tool call or a question of the CLI, after the store has all earlier entries. */
   readonly beforeRequest?: () => Promise<void>;
 }
 
@@ -168,6 +169,11 @@ async function createSessionParts(
   return session;
 }
 
+const hasEffect = ({ subtype, message }: ControlRequest): boolean =>
+  subtype === 'mcp_message'
+    ? isObject(message) && message['method'] === 'tools/call'
+    : subtype === 'can_use_tool' || subtype === 'elicitation';
+
 /** Handles requests when the store has all entries that came before them. */
 const afterFlush =
   (
@@ -177,7 +183,7 @@ const afterFlush =
   ): ControlHandler =>
   async (request, call) => {
     await mirror.flush();
-    await beforeRequest?.();
+    if (hasEffect(request)) await beforeRequest?.();
     return handle(request, call);
   };
 
