@@ -1,20 +1,33 @@
-import { randomUUID } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
-import { type Ask, approvedArgs, type InputRequest } from '../ask.ts';
+import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
-import { openSession, type Session, type SessionOptions } from '../host/index.ts';
-import { asObject, isObject, type JsonObject, omitUndefined } from '../json.ts';
-import { parseToolName } from '../mcp/registry/tool-names.ts';
-import type { ToolResult, ToolSource } from '../mcp/types.ts';
+import type { Session, SessionOptions } from '../host/index.ts';
+import { startSession } from '../host/session/open-session.ts';
+import type { StoreMirror } from '../host/transcripts/store-mirror.ts';
+import { type JsonObject, omitUndefined } from '../json.ts';
+import type { ToolResult } from '../mcp/types.ts';
+import {
+  chooseCliSession,
+  type ChosenSession,
+  keepsInLog,
+  promptId,
+} from './choose-cli-session.ts';
+import { effectiveCalls } from './effective-calls.ts';
+import { continueCalls, finishCalls, interruptedEvent } from './finish-calls.ts';
+import { inProcessSources, recordedServers } from './recorded-tools.ts';
 import { contentBlock } from './shared/content-block.ts';
+import type { TaskSessionStore } from './task-session-store.ts';
+import type { TranscriptProgress } from './transcript-progress.ts';
 import { frameReader } from './stream-json/frame-reader.ts';
 import { onAbort } from '../stream/abort.ts';
-import { callTool, resultEvent, resultText } from './shared/tool-call.ts';
 
-/** Options of `cli()`: those of a session, and whether runs may be repeated. */
+/** Options of `cli()`: those of a session, and whether a crashed run continues. */
 export interface CliOptions extends SessionOptions {
-  /** Repeat a run after a crash. Off by default, since part of a shell command may have run. */
+  /**
+   * Continue a run after a crash. On by default if the task log keeps the session: then no tool of
+   * the CLI that may have had effects is run again. Otherwise the message is sent again, and it is
+   * off by default.
+   */
   readonly resumable?: boolean;
 }
 
@@ -26,9 +39,14 @@ export interface CliOptions extends SessionOptions {
  * their ids and the answers of the log, and then sends their results to the model: nothing depends
  * on the model calling again. `duolane-agent` makes these calls itself, so that its rules and hooks
  * decide about each of them. For another CLI the adapter makes those that were allowed before: a
- * call that was declined, or that was never decided, does not run. A cancel interrupts the
- * CLI and waits for its result. If the CLI exits while a question is open, the run ends as
- * input-required, so that the question stays open.
+ * call that was declined, or that was never decided, does not run. A cancel interrupts the CLI and
+ * waits for its result. If the CLI exits while a question is open, the run ends as input-required,
+ * so that the question stays open.
+ *
+ * The task log keeps the transcript, before anything that it describes is done or shown, so any
+ * replica can continue the session; no disk is needed. With a `sessionStore` of the options, that
+ * store keeps it. If the app starts the CLI itself (`transport`, `spawnClaudeCodeProcess`), possibly
+ * on another machine, the transcript stays where the CLI writes it.
  *
  * @example
  * ```ts
@@ -38,25 +56,50 @@ export interface CliOptions extends SessionOptions {
  * await using served = await serve(cli({ permissionMode: 'default' }));
  * ```
  */
-export function cli({ resumable = false, ...options }: CliOptions): Agent {
+export function cli({ resumable, ...options }: CliOptions): Agent {
   const agent = async function* (
     turn: Turn,
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
-    const chosen = await chooseSession(turn, ctx);
-    yield { type: 'run.started', sessionId: chosen.sessionId };
-    yield { type: 'status', message: 'Starting...' };
+    const chosen = await chooseCliSession(turn, ctx, options);
+    const { sessionId, store, progress } = chosen;
+    yield* startRun(turn, ctx, chosen);
+    const sources = await inProcessSources(options);
+    const lost = new LostCalls(
+      store
+        ? yield* continueCalls(sources, ctx, options, { progress: NO_PROGRESS, ...chosen, store })
+        : [],
+    );
+    if (progress?.isEnded) {
+      yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
+      return;
+    }
     const questions = new Questions(options.ask ?? ctx.ask);
-    await using session = await openSession({
-      ...options,
-      ...traceEnv(options, ctx),
-      ...chosen.options,
-      lanes: 'both',
-      includePartialMessages: true,
-      ask: questions.ask,
-      logger: options.logger ?? ctx.logger,
-    });
+    let mirror: StoreMirror | undefined;
+    await using session = await startSession(
+      {
+        ...options,
+        ...(store && recordedServers(options, sources, recordIn(store, sessionId))),
+        ...sessionEnv(options, ctx, progress !== undefined),
+        ...chosen.options,
+        lanes: 'both',
+        includePartialMessages: true,
+        ask: questions.ask,
+        logger: options.logger ?? ctx.logger,
+        ...(store && { onFrame: observed(store, options.onFrame) }),
+      },
+      ctx.signal,
+      store && {
+        onMirror: (created) => void (mirror = created),
+        beforeRequest: async () => {
+          if (!progress) await store.written(promptId(turn));
+          await store.storeAhead(sessionId);
+        },
+      },
+    );
     const interrupt = (): void => {
+      // What the CLI writes about its end is not part of the session.
+      if (isSuspended(ctx.signal)) mirror?.stop();
       const stopped = isSuspended(ctx.signal) ? suspendSession(session) : session.interrupt();
       stopped.catch((error: unknown) => {
         ctx.logger.warn('cannot interrupt the agent CLI', { error: String(error) });
@@ -66,17 +109,28 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     try {
       ctx.signal.throwIfAborted();
       unlisten = onAbort(ctx.signal, interrupt);
+      // A CLI with an unfinished turn continues it without a message.
       const { calls } = ctx.task;
-      await session.send(
-        calls.length > 0 ? yield* finishCalls(session, options, ctx) : userMessage(turn),
-      );
+      if (!progress)
+        await session.send(
+          store || calls.length === 0
+            ? userMessage(turn)
+            : yield* finishCalls(sources, ctx, options, await resumesOpenCalls(session)),
+        );
       const read = frameReader(calls);
       const toRun = effectiveCalls();
       for await (const frame of questions.between(session.frames())) {
         // The run is suspended: messages of the interrupted CLI must not close its open calls.
         if (isSuspended(ctx.signal)) return;
+        // The log is never ahead of the transcript. After the end of the run, its claim is over.
+        await mirror?.flush();
         for (const event of read(frame).flatMap(toRun)) {
           if (event.type === 'run.started') continue;
+          if (event.type === 'tool.completed' || event.type === 'tool.failed')
+            await store?.storeAhead(sessionId);
+          // The CLI has written everything of the turn. What it writes when it exits is not needed.
+          if (event.type === 'run.finished') mirror?.stop();
+          yield* lost.before(event);
           yield event;
           if (event.type === 'tool.called' || event.type === 'frame')
             questions.callYielded(event.callId);
@@ -93,15 +147,91 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
       unlisten();
     }
   };
-  return Object.assign(agent, { continues: true, resumable });
+  return Object.assign(agent, { continues: true, resumable: resumable ?? keepsInLog(options) });
 }
 
-/** Passes the trace context of the run to the CLI, which reads it from its environment. */
-function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext): SessionOptions {
-  if (!trace) return {};
-  const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace;
+/**
+ * Calls of an earlier run that the model has to make again. It may use the same ids; a call that it
+ * does not make again in its next message has failed.
+ */
+class LostCalls {
+  #calls: readonly OpenCall[];
+
+  constructor(calls: readonly OpenCall[]) {
+    this.#calls = calls;
+  }
+
+  *before(event: AgentEvent): Generator<AgentEvent, void, undefined> {
+    if (this.#calls.length === 0 || event.path?.length) return;
+    if (event.type === 'tool.started' || event.type === 'tool.called')
+      this.#calls = this.#calls.filter(({ callId }) => callId !== event.callId);
+    if (event.type !== 'step.finished' && event.type !== 'run.finished') return;
+    yield* this.#calls.map(interruptedEvent);
+    this.#calls = [];
+  }
+}
+
+const NO_PROGRESS: TranscriptProgress = {
+  text: '',
+  open: [],
+  results: new Map(),
+  isEnded: false,
+  lastText: '',
+};
+
+/** The beginning of a run. If it shows other text than the transcript has, that text replaces it. */
+function* startRun(
+  turn: Turn,
+  { task }: AgentContext,
+  { sessionId, store, progress }: ChosenSession,
+): Generator<AgentEvent, void, undefined> {
+  const isAgain = task.current?.messageId === turn.messageId;
+  const text = progress?.text ?? '';
+  const discard = store !== undefined && isAgain && text !== task.text;
+  yield { type: 'run.started', sessionId, ...(discard && { discard }) };
+  yield { type: 'status', message: 'Starting...' };
+  if (discard && text !== '') yield { type: 'text.delta', id: 'earlier', delta: text };
+}
+
+const recordIn =
+  (store: TaskSessionStore, sessionId: string) =>
+  (callId: string, result: ToolResult): Promise<void> =>
+    store.recordResult(sessionId, callId, result);
+
+const observed =
+  (store: TaskSessionStore, onFrame: SessionOptions['onFrame']) =>
+  (frame: Frame): void => {
+    store.observe(frame);
+    onFrame?.(frame);
+  };
+
+/**
+ * Makes a CLI continue the last turn of its transcript, however old it is. The vendor's CLI adds a
+ * prompt to the results of tools, and this is the shortest one that says nothing of a restart.
+ */
+const CONTINUE = {
+  CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1',
+  CLAUDE_CODE_RESUME_INTERRUPTED_TURN_MAX_AGE_MS: '0',
+  CLAUDE_CODE_RESUME_PROMPT: 'Continue.',
+};
+
+/**
+ * The environment of the CLI: that of the options, the trace context of the run, and whether the
+ * CLI continues the last turn of its transcript without a message.
+ */
+function sessionEnv(
+  { env, inheritEnv }: SessionOptions,
+  { trace }: AgentContext,
+  continues: boolean,
+): SessionOptions {
+  if (!trace && !continues) return {};
+  const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace ?? {};
   return {
-    env: { ...env, TRACEPARENT, ...(TRACESTATE !== undefined && { TRACESTATE }) },
+    env: {
+      ...(continues && CONTINUE),
+      ...env,
+      ...omitUndefined({ TRACEPARENT, TRACESTATE }),
+    },
     inheritEnv: inheritEnv ?? env === undefined,
   };
 }
@@ -202,167 +332,6 @@ const isSuspended = ({ aborted, reason }: AbortSignal): boolean =>
   reason instanceof DuolaneError &&
   (reason.code === 'suspended' || reason.code === 'fenced');
 
-/**
- * The CLI session of the run: that of the task, a fork of the last one of the context, or a new
- * one.
- */
-async function chooseSession(
-  turn: Turn,
-  ctx: AgentContext,
-): Promise<{ readonly sessionId: string; readonly options: Partial<SessionOptions> }> {
-  const own = ctx.task.sessionId;
-  // The first attempt at the first turn may have crashed before the CLI wrote its transcript.
-  if (own !== undefined && ctx.task.attempt > 0 && began(ctx))
-    return { sessionId: own, options: { resume: own } };
-  const sessionId = randomUUID();
-  for await (const earlier of ctx.history()) {
-    if (earlier.task === turn.task || earlier.sessionId === undefined) continue;
-    return { sessionId, options: { resume: earlier.sessionId, forkSession: true, sessionId } };
-  }
-  return { sessionId, options: { sessionId } };
-}
-
-const began = ({ task }: AgentContext): boolean =>
-  task.turns.length > 1 || task.text !== '' || task.calls.length > 0 || task.pending.length > 0;
-
-function sourcesOf({ mcpServers = {} }: SessionOptions): ReadonlyMap<string, ToolSource> {
-  const sources = new Map<string, ToolSource>();
-  for (const [name, config] of Object.entries(mcpServers)) {
-    const source = 'instance' in config ? config.instance : config;
-    if (isSource(source)) sources.set(name, source);
-  }
-  return sources;
-}
-
-const isSource = (value: unknown): value is ToolSource =>
-  isObject(value) &&
-  typeof value['callTool'] === 'function' &&
-  typeof value['listTools'] === 'function';
-
-/**
- * Makes the calls in the log those that run: a person, a callback or a hook may have changed the
- * input of the model. A later run that finishes the call must use the changed one.
- */
-function effectiveCalls(): (event: AgentEvent) => readonly AgentEvent[] {
-  const called = new Map<string, Extract<AgentEvent, { readonly type: 'tool.called' }>>();
-  const changed = new Map<string, unknown>();
-  return (event) => {
-    if (event.type === 'tool.called') {
-      const { callId, args } = event;
-      // The control lane may overtake the message lane.
-      const real = { ...event, args: changed.get(callId) ?? args };
-      called.set(callId, real);
-      return [real];
-    }
-    if (event.type !== 'frame' || event.callId === undefined) return [event];
-    const args = argsIn(event.frame);
-    if (args === undefined) return [event];
-    changed.set(event.callId, args);
-    const known = called.get(event.callId);
-    if (!known || isDeepStrictEqual(known.args, args)) return [event];
-    const real = { ...known, args };
-    called.set(event.callId, real);
-    return [event, real];
-  };
-}
-
-/** The arguments in a request of the CLI to call one of our tools. */
-function argsIn({ direction, data }: Frame): JsonObject | undefined {
-  if (direction !== 'in') return undefined;
-  const { method, params } = asObject(asObject(data['request'])['message']);
-  if (method !== 'tools/call') return undefined;
-  return asObject(asObject(params)['arguments']);
-}
-
-/**
- * A call of an earlier run that is closed now. Without `result` it did not run here, and `why` is
- * for the model.
- */
-interface FinishedCall {
-  readonly call: OpenCall;
-  readonly result?: ToolResult;
-  readonly why?: string;
-  readonly approved?: boolean;
-}
-
-/**
- * Closes the calls that an earlier run left open, and returns the message with their results. Calls
- * that the CLI repeats stay open: it asks for their permission again, and the log has the answer.
- */
-async function* finishCalls(
-  session: Session,
-  options: SessionOptions,
-  ctx: AgentContext,
-): AsyncGenerator<AgentEvent, JsonObject, undefined> {
-  const sources = sourcesOf(options);
-  const repeats = await resumesOpenCalls(session);
-  const content: JsonObject[] = [];
-  for (const call of ctx.task.calls) {
-    const { server, tool } = parseToolName(call.name) ?? {};
-    const source = server === undefined ? undefined : sources.get(server);
-    const isOurs = source !== undefined && tool !== undefined && !call.partial;
-    if (isOurs && repeats) continue;
-    const decision = decisionAbout(call, ctx, options);
-    if (isOurs && decision.allowed) {
-      const known = { ...call, args: decision.args, name: tool };
-      const result = yield* callTool(source, known, ctx, ctx.task.answers);
-      yield resultEvent(call, result);
-      content.push({ type: 'text', text: resultAsText({ call, result }) });
-      continue;
-    }
-    const { why } = decision;
-    const message = `the call of ${call.name} ${why ?? 'was interrupted before it returned a result'}`;
-    yield {
-      type: 'tool.failed',
-      callId: call.callId,
-      name: call.name,
-      error:
-        why === undefined
-          ? { code: 'interrupted', message, retryable: true }
-          : { code: 'tool', message, retryable: false },
-    };
-    content.push({
-      type: 'text',
-      text: resultAsText(omitUndefined<FinishedCall>({ call, why, approved: decision.allowed })),
-    });
-  }
-  return { type: 'user', message: { role: 'user', content } };
-}
-
-/** What the log says about an open call: whether it was allowed, and with which arguments. */
-type LoggedDecision =
-  | { readonly allowed: true; readonly args: unknown; readonly why?: undefined }
-  | { readonly allowed: false; readonly why?: string };
-
-/**
- * Reads the decision about an open call from the questions of the log. A call that has asked a
- * question of its own was allowed, since it ran. Otherwise a person must have allowed it: a call
- * without any question may have waited behind another one, and no rule has decided about it yet.
- */
-function decisionAbout(
-  { callId, name, args }: OpenCall,
-  { task: { answers, answered = [], pending } }: AgentContext,
-  { approvalEdits = true }: SessionOptions,
-): LoggedDecision {
-  const asked = [...answered, ...pending].filter(
-    (request) => request.callId === callId || request.id.startsWith(`${callId}/`),
-  );
-  const isPermission = ({ id, data }: InputRequest): boolean =>
-    id.startsWith(`${callId}/permission`) && asObject(data)['toolName'] === name;
-  if (asked.some((request) => !isPermission(request))) return { allowed: true, args };
-  const question = asked.findLast(isPermission);
-  const answer = answers.find(({ id }) => id === question?.id);
-  if (!question || !answer) return { allowed: false };
-  if (answer.action !== 'accept') {
-    const reason = typeof answer.content === 'string' ? `: ${answer.content}` : '';
-    return { allowed: false, why: `was declined by a person${reason}` };
-  }
-  const approved = approvedArgs(answer.content, asObject(question.data), 'input');
-  if (!approved) return { allowed: false, why: 'was approved with an invalid change' };
-  if (!approved.changed || approvalEdits) return { allowed: true, args: approved.args };
-  return { allowed: false, why: 'was approved with changes, which are not accepted' };
-}
-
 /** The capability of CLIs that accept the result of an open call when they resume, as ours does. */
 const RESUMES_OPEN_CALLS = 'duolane_resume_open_calls_v1';
 
@@ -380,15 +349,7 @@ async function suspendSession(session: Session): Promise<unknown> {
   return (await resumesOpenCalls(session)) ? session.request('end_session') : session.interrupt();
 }
 
-function resultAsText({ call, result, why, approved }: FinishedCall): string {
-  const { callId, name } = call;
-  if (result)
-    return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${resultText(result)}`;
-  if (why !== undefined) return `The call ${name} (${callId}) did not run: it ${why}.`;
-  const since = approved ? ' and has been approved since' : '';
-  return `${name} was interrupted${since}. Call it again if it is still needed.`;
-}
-
 function userMessage(turn: Turn): JsonObject {
-  return { type: 'user', message: { role: 'user', content: turn.parts.map(contentBlock) } };
+  const content = turn.parts.map(contentBlock);
+  return { type: 'user', uuid: promptId(turn), message: { role: 'user', content } };
 }

@@ -165,7 +165,9 @@ async function openSandbox(
   const files = [...(flags.settings === undefined ? [] : [flags.settings]), ...flags.mcpConfig]
     .filter((value) => !value.trim().startsWith('{'))
     .map((path) => paths.resolve(cwd, path));
-  const own = [placeOf(env, cwd).configDir, ...files];
+  // The host may have replaced the configuration folder by a private one: both are hidden.
+  const usual = env['DUOLANE_USUAL_CONFIG_DIR'];
+  const own = [placeOf(env, cwd).configDir, ...(usual ? [usual] : []), ...files];
   return Enclosure.open({ policy, cwd, home, own, env });
 }
 

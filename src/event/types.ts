@@ -125,7 +125,7 @@ export type AgentEventBody =
       readonly turn?: string;
       /** Counts from 1. When the agent is called again, the run starts again with attempt + 1. */
       readonly attempt?: number;
-      /** The earlier text of the run is void. */
+      /** The earlier text of the run is void. An agent that `continues` may set it, too. */
       readonly discard?: boolean;
       readonly model?: string;
       readonly sessionId?: string;

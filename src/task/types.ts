@@ -322,7 +322,7 @@ export interface RunnerOptions {
   readonly graceMs?: number;
   /**
    * How long a run may wait for a person in memory. After that it is suspended: its agent is
-   * stopped, which frees process and memory, and called again with the answer. 60 s by default;
+   * stopped, which frees process and memory, and called again with the answer. 5 s by default;
    * with 0 every wait is suspended.
    */
   readonly suspendAfterMs?: number;

@@ -40,14 +40,22 @@ export const projectDir = (configDir: string, key: string): string =>
 /** Whether an id can be the name of a file. One with a separator would reach outside the folder. */
 export const isSessionId = (id: string): boolean => !/[\\/\0]/.test(id);
 
-/** The file of a session's transcript, always inside the configuration folder. */
+/** Whether the path of a part stays inside the folder of its session. */
+export const isSubpath = (path: string): boolean =>
+  path.split('/').every((name) => name !== '' && name !== '..' && isSessionId(name));
+
+/** The file of a transcript or of a part of it, always inside the configuration folder. */
 export function transcriptPath(configDir: string, key: SessionKey): string {
-  const { sessionId } = key;
+  const { sessionId, subpath } = key;
   if (!isSessionId(sessionId)) {
     const message = `invalid session id ${JSON.stringify(sessionId)}: expected no path separator`;
     throw new DuolaneError('invalid', message);
   }
-  return join(projectDir(configDir, key.projectKey), `${sessionId}.jsonl`);
+  const path = join(projectDir(configDir, key.projectKey), sessionId);
+  if (subpath === undefined) return `${path}.jsonl`;
+  if (isSubpath(subpath)) return join(path, `${subpath}.jsonl`);
+  const message = `invalid part ${JSON.stringify(subpath)} of a session: expected a relative path`;
+  throw new DuolaneError('invalid', message);
 }
 
 /** The key of a transcript file, from its path. */

@@ -7,7 +7,7 @@ import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { InMemorySessionStore } from '../../src/host/index.ts';
 import { startSession } from '../../src/host/session/open-session.ts';
-import { restoreTranscript } from '../../src/host/transcripts/store-mirror.ts';
+import { restoreSession } from '../../src/host/transcripts/restore-session.ts';
 import { cancellableGenerator } from '../../src/stream/cancellable-generator.ts';
 import { playedSession } from '../support/fake-cli.ts';
 import { GrpcClient, listenGrpc, serverStream, unary } from '../../src/grpc/index.ts';
@@ -131,10 +131,16 @@ const ROWS: Readonly<Record<string, Open>> = {
     scope.use(session);
     return (signal) => session.ready({ signal });
   },
-  'restoreTranscript, of a session store': () => {
+  'restoreSession, of a session store': () => {
     const store = Object.assign(new InMemorySessionStore(), { load: never });
     return (signal) =>
-      restoreTranscript(store, { cwd: '.', sessionId: 's', timeoutMs: 1_000_000, signal });
+      restoreSession(store, {
+        cwd: '.',
+        sessionId: 's',
+        timeoutMs: 1_000_000,
+        env: { HOME: '/nonexistent' },
+        signal,
+      });
   },
   'startSession, during set-up': () => {
     const sessionStore = Object.assign(new InMemorySessionStore(), { load: never });

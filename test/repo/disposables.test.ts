@@ -30,7 +30,7 @@ import { Channel } from '../../src/stream/channel.ts';
 import { InMemorySessionStore, query } from '../../src/host/index.ts';
 import { customProcessTransport } from '../../src/host/launch/custom-process.ts';
 import { startup } from '../../src/host/query/warm-query.ts';
-import { restoreTranscript } from '../../src/host/transcripts/store-mirror.ts';
+import { restoreSession } from '../../src/host/transcripts/restore-session.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
@@ -379,11 +379,16 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   restore: {
-    files: ['host/transcripts/store-mirror.ts'],
+    files: ['host/transcripts/restore-session.ts'],
     open: async () => {
       const store = Object.assign(new InMemorySessionStore(), { load: async () => [] });
-      const place = { cwd: '.', sessionId: randomUUID(), timeoutMs: 10_000 };
-      return { thing: await restoreTranscript(store, place) };
+      const place = {
+        cwd: '.',
+        sessionId: randomUUID(),
+        timeoutMs: 10_000,
+        env: { HOME: '/nonexistent' },
+      };
+      return { thing: await restoreSession(store, place) };
     },
   },
 };

@@ -262,6 +262,18 @@ export class AgentLoop {
     const options = { signal: this.#ended.signal, toolUseId: '', subject: source };
     // The dispatcher reports failures of hooks; the session starts anyway.
     void this.session.parts.hooks.fire('SessionStart', { source }, options).catch(() => {});
+    const { history } = this.session.parts;
+    const mayContinue = this.#options.env['CLAUDE_CODE_RESUME_INTERRUPTED_TURN'] === '1';
+    if (source === 'resume' && mayContinue && !this.#turn && history.isInterrupted)
+      // In a later microtask, so that the response to `initialize` is written first.
+      queueMicrotask(() => this.#continue());
+  }
+
+  /** Continues the turn that an earlier process left unfinished: a turn without a prompt. */
+  #continue(): void {
+    if (this.#turn || this.#inputEnded) return;
+    this.session.setState('running');
+    this.#begin([]);
   }
 
   /** Fires the SessionEnd hooks and ends the process with code 0. */

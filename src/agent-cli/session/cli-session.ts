@@ -113,21 +113,22 @@ export class CliSession {
   }
 
   /**
-   * Records a user message under one uuid, which it returns: writes the line `toHost` to the host,
-   * if given, then adds the message to the history and to the transcript. A tool result goes to its
-   * call; one without an open call is passed to the model as it is.
+   * Records a user message under one uuid, which it returns: adds the message to the transcript and
+   * to the history, then writes the line `toHost` to the host, if given. The transcript comes first,
+   * so that a host that mirrors it never knows more than the mirror. A tool result goes to its call;
+   * one without an open call is passed to the model as it is.
    *
    * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the
    * transcript before the message is final.
    */
   record(content: readonly Block[], { toHost, uuid = randomUUID() }: RecordOptions = {}): string {
     const { history, transcript } = this.parts;
+    transcript.append('user', [{ message: { role: 'user', content }, uuid }]);
     if (toHost) this.emit(toHost, uuid);
     const rest = content.filter(
       (block) => block.type !== 'tool_result' || !history.addResult(block),
     );
     if (rest.length > 0) history.addUser(rest);
-    transcript.append('user', { role: 'user', content }, uuid);
     return uuid;
   }
 

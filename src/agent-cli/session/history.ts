@@ -69,6 +69,12 @@ export class History {
     return true;
   }
 
+  /** Whether a model message must follow: the last one has calls, or a person has spoken since. */
+  get isInterrupted(): boolean {
+    const last = this.#items.at(-1);
+    return last !== undefined && (!isStep(last) || last.blocks.some(isCall));
+  }
+
   /** The calls of the last model message without a result. */
   openCalls(): readonly Block[] {
     const last = this.#items.findLast(isStep);

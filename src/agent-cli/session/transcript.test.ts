@@ -30,12 +30,9 @@ test('what was appended is read back, in order, and mirrored', async () => {
   const file = join(folder, 'a', 'b.jsonl');
   const mirrored: TranscriptEntry[] = [];
   const transcript = open(file, (entries) => mirrored.push(...entries));
-  transcript.append('user', { role: 'user', content: 'hello' }, 'u1');
-  transcript.append(
-    'assistant',
-    { id: 'm1', role: 'assistant', content: [{ type: 'text', text: 'hi' }] },
-    'u2',
-  );
+  transcript.append('user', [{ message: { role: 'user', content: 'hello' }, uuid: 'u1' }]);
+  const message = { id: 'm1', role: 'assistant', content: [{ type: 'text', text: 'hi' }] };
+  transcript.append('assistant', [{ message, uuid: 'u2' }]);
   await transcript.saved();
   await transcript[Symbol.asyncDispose]();
   const entries = await readEntries(file);
@@ -54,7 +51,7 @@ test('a crash at any byte costs at most the last line, and what follows is whole
   const file = join(folder, 'x.jsonl');
   const first = open(file);
   for (const uuid of ['u1', 'u2', 'u3'])
-    first.append('user', { role: 'user', content: uuid }, uuid);
+    first.append('user', [{ message: { role: 'user', content: uuid }, uuid }]);
   await first[Symbol.asyncDispose]();
   const text = await readFile(file, 'utf8');
   await fc.assert(
@@ -65,7 +62,7 @@ test('a crash at any byte costs at most the last line, and what follows is whole
       expect(kept.map(({ uuid }) => uuid)).toEqual(['u1', 'u2', 'u3'].slice(0, kept.length));
       const next = open(torn);
       next.continueFrom(kept, { copy: false });
-      next.append('user', { role: 'user', content: 'after' }, 'u4');
+      next.append('user', [{ message: { role: 'user', content: 'after' }, uuid: 'u4' }]);
       await next[Symbol.asyncDispose]();
       expect(transcriptBranch(await readEntries(torn))?.map(({ uuid }) => uuid)).toEqual([
         ...kept.map(({ uuid }) => uuid),
@@ -78,9 +75,9 @@ test('a crash at any byte costs at most the last line, and what follows is whole
 
 test('a file that cannot be written makes saved() throw, and only that', async () => {
   const transcript = open('/dev/full');
-  transcript.append('user', { role: 'user', content: 'x' });
+  transcript.append('user', [{ message: { role: 'user', content: 'x' } }]);
   await expect(transcript.saved()).rejects.toThrow('could not be saved');
-  transcript.append('user', { role: 'user', content: 'y' });
+  transcript.append('user', [{ message: { role: 'user', content: 'y' } }]);
   await transcript[Symbol.asyncDispose]();
 });
 

@@ -89,6 +89,12 @@ export async function newestSession(place: TranscriptLocation): Promise<string |
   return dated.toSorted((a, b) => b.at - a.at)[0]?.name.slice(0, -'.jsonl'.length);
 }
 
+/** A message with the id that the host knows it by. */
+interface RecordedMessage {
+  readonly message: JsonObject;
+  readonly uuid?: string;
+}
+
 interface TranscriptOptions {
   readonly file: string;
   readonly sessionId: string;
@@ -114,22 +120,26 @@ export class Transcript implements AsyncDisposable {
     this.#options = options;
   }
 
-  append(type: TranscriptEntry['type'], message: JsonObject, uuid: string = randomUUID()): void {
+  /** Appends messages together: a mirror gets all of them or none. */
+  append(type: TranscriptEntry['type'], messages: readonly RecordedMessage[]): void {
     const { cwd, sessionId } = this.#options;
-    const entry: TranscriptEntry = {
-      parentUuid: this.#parent,
-      isSidechain: false,
-      userType: 'external',
-      cwd,
-      sessionId,
-      version: '1',
-      type,
-      message,
-      uuid,
-      timestamp: new Date().toISOString(),
-    };
-    this.#parent = uuid;
-    this.#add([entry]);
+    const entries = messages.map(({ message, uuid = randomUUID() }): TranscriptEntry => {
+      const parentUuid = this.#parent;
+      this.#parent = uuid;
+      return {
+        parentUuid,
+        isSidechain: false,
+        userType: 'external',
+        cwd,
+        sessionId,
+        version: '1',
+        type,
+        message,
+        uuid,
+        timestamp: new Date().toISOString(),
+      };
+    });
+    this.#add(entries);
   }
 
   /**

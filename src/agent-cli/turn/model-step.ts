@@ -156,6 +156,9 @@ export class ModelStep {
       this.#turn.firstTokenOfCallMs ??= Math.round(performance.now() - this.#sentAt);
     }
     for (const part of this.#answer.receive(event)) {
+      // No attempt follows the end of a message. It is saved first: a host that has the end of a
+      // message finds the message in the transcript.
+      if (part.type === 'event' && part.event['type'] === 'message_stop') this.#save();
       if (part.type === 'event') this.#raw(part.event);
       else this.#finished(part.block);
     }
@@ -189,9 +192,7 @@ export class ModelStep {
   }
 
   #save(): void {
-    for (const { message, uuid } of this.#unsaved.splice(0)) {
-      this.#session.parts.transcript.append('assistant', message, uuid);
-    }
+    this.#session.parts.transcript.append('assistant', this.#unsaved.splice(0));
   }
 
   /** Removes a withdrawn message from the history and ends its raw events. */

@@ -47,7 +47,9 @@ export async function runTurn(session: CliSession, turn: TurnState): Promise<Jso
 
 async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnEnding> {
   if (session.refusal !== undefined) return blockedByHook(session.refusal);
-  const blocked = await submit(session, turn, turn.prompts);
+  // A turn without prompts continues one of an earlier process, whose hooks have run.
+  const isContinued = turn.prompts.length === 0;
+  const blocked = isContinued ? undefined : await submit(session, turn, turn.prompts);
   if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
   // A server that connects slowly must not delay an interrupt.
   await raceAbort(session.prepare(), turn.signal);
@@ -59,7 +61,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
   }
   await finishOpenCalls(session, turn);
   for (const prompt of turn.prompts) recordPrompt(session, prompt);
-  if (turn.prompts.every(({ query }) => !query)) return succeeded('completed');
+  if (!isContinued && turn.prompts.every(({ query }) => !query)) return succeeded('completed');
   let stopHookActive = false;
   for (;;) {
     turn.signal.throwIfAborted();

@@ -14,7 +14,8 @@ export const CANCELED_TEXT = 'Response stopped.';
  * - Canceling: open calls fail, and the run ends as canceled.
  * - A question is open, or an answer is not spent: the run ends as input-required, since a wait
  *   must not fail. The agent is called again once nothing is pending.
- * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again.
+ * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again. An
+ *   agent that `continues` gets the calls whose tool was called, and closes them itself.
  * - A durable wait is open: the run is suspended, since a wait must not fail.
  * - Otherwise the run fails as `interrupted`.
  *
@@ -47,7 +48,7 @@ export function recoverRun(
     ];
   // An agent with durable steps repeats its calls, and finds the results of those that finished.
   if (agent.resumable && snapshot.steps && !agent.continues) return [];
-  if (agent.resumable) return failOpenCalls(calls, 'interrupted');
+  if (agent.resumable) return failOpenCalls(agent.continues ? unmade : calls, 'interrupted');
   if (snapshot.waits) return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];
   const error = failure(
     'interrupted',

@@ -47,7 +47,7 @@ export class RunStateMachine {
   /** Whether an earlier run of the same turn was suspended or interrupted. */
   readonly #again: boolean;
   /** The text that the earlier runs of this turn wrote, if this run goes on after it. */
-  readonly #textBefore: string;
+  #textBefore: string;
   readonly #artifacts: Set<string>;
   #started = false;
   #stopped: DuolaneError | undefined;
@@ -221,14 +221,17 @@ export class RunStateMachine {
   }
 
   /** The agent's own `run.started` adds what it knows; a second one of the run is dropped. */
-  #restart({ model, sessionId, at, path }: Of<'run.started'>): AgentEvent[] {
+  #restart({ model, sessionId, at, path, discard }: Of<'run.started'>): AgentEvent[] {
     if (path?.length) return [];
+    const isVoid = discard === true && this.#again && !this.#started;
+    if (isVoid) this.#textBefore = '';
     if (this.#started && sessionId !== undefined)
       this.#reporter.warn('dropped the session id of a late run.started: yield run.started first');
     return this.#start({
       ...(model !== undefined && { model }),
       ...(sessionId !== undefined && { sessionId }),
       ...(at !== undefined && { at }),
+      ...(isVoid && { discard: true }),
     });
   }
 

@@ -7,7 +7,8 @@ import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.
 import type { JsonObject } from '../../json.ts';
 import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
 import { ToolCallLog } from './tool-calls.ts';
-import { StoreMirror, restoreTranscript } from '../transcripts/store-mirror.ts';
+import { restoreSession } from '../transcripts/restore-session.ts';
+import { StoreMirror } from '../transcripts/store-mirror.ts';
 import { AbortError, query } from '../query/query.ts';
 import { SilenceTimer, whileAwake } from './silence-timer.ts';
 import type { AgentSession } from './agent-session.ts';
@@ -170,6 +171,26 @@ describe('a session store', () => {
     expect(kept).toEqual([{ type: 'system' }, { type: 'user' }]);
   });
 
+  test('gets nothing after an error if its mirror is strict, and every flush rejects', async () => {
+    const kept: unknown[] = [];
+    const errors: string[] = [];
+    const store = {
+      append: async (_: unknown, [entry]: readonly JsonObject[]) => {
+        if (entry?.['n'] === 2) throw new Error('disk full');
+        kept.push(entry?.['n']);
+      },
+    } as unknown as SessionStore;
+    const onError = ({ message }: Error): void => void errors.push(message);
+    const mirror = new StoreMirror(store, onError, { strict: true });
+    mirror.take({ filePath, entries: [{ n: 1 }] });
+    await mirror.flush();
+    for (const n of [2, 3]) mirror.take({ filePath, entries: [{ n }] });
+    await expect(mirror.flush()).rejects.toThrow('disk full');
+    mirror.take({ filePath, entries: [{ n: 4 }] });
+    await expect(mirror.flush()).rejects.toThrow('disk full');
+    expect([kept, errors]).toEqual([[1], ['disk full']]);
+  });
+
   test('leaves no folder behind if its session cannot be written to disk', async () => {
     const place = await mkdtemp(join(tmpdir(), 'duolane-restore-'));
     onTestFinished(() => rm(place, { recursive: true }));
@@ -178,7 +199,7 @@ describe('a session store', () => {
     (cyclic[0] as Record<string, unknown>)['self'] = cyclic;
     const store = { load: async () => cyclic } as unknown as SessionStore;
     await expect(
-      restoreTranscript(store, { cwd: '/p', sessionId: 's', timeoutMs: 1000 }),
+      restoreSession(store, { cwd: '/p', sessionId: 's', timeoutMs: 1000, env: { HOME: place } }),
     ).rejects.toThrow();
     vi.unstubAllEnvs();
     expect(existsSync(place) && readdirSync(place)).toEqual([]);

@@ -1,6 +1,6 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Frame, Logger } from '../../event/types.ts';
-import { type JsonObject, omitUndefined } from '../../json.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import { spawnProcess } from '../../process/spawn.ts';
 import type { Transport } from '../../process/types.ts';
 import { Disposer } from '../../stream/disposer.ts';
@@ -9,15 +9,19 @@ import { flagsOf } from '../launch/cli-flags.ts';
 import { HookRegistry } from '../callbacks/hook-registry.ts';
 import { initializeFields } from '../launch/initialize-request.ts';
 import { FrameQueue } from '../frames/frame-queue.ts';
-import { isOwnCli, launchOf } from '../launch/cli-launch.ts';
+import { environmentOf, isOwnCli, launchOf } from '../launch/cli-launch.ts';
 import { defaultLogger } from '../launch/default-logger.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import { McpBridge } from '../callbacks/mcp-bridge.ts';
-import { StoreMirror, restoreTranscript } from '../transcripts/store-mirror.ts';
+import { usualConfigDir } from '../transcripts/link-config.ts';
+import { restoreSession } from '../transcripts/restore-session.ts';
+import { StoreMirror } from '../transcripts/store-mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from '../options/options.ts';
 import { recordDecision } from '../callbacks/permission-handler.ts';
 import { privateArgs } from '../launch/private-args.ts';
 import { createControlHandler } from '../callbacks/control-handlers.ts';
+import type { ControlHandler } from '../../wire/control-link.ts';
+import type { ControlRequest } from '../../wire/control-peer.ts';
 import { type ParsedServers, parseMcpServers } from '../options/mcp-servers-option.ts';
 import { AgentSession } from './agent-session.ts';
 import { toToolSource } from '../options/to-tool-source.ts';
@@ -29,6 +33,18 @@ import type { TimeoutLimits } from './session-timeouts.ts';
 const MANIFEST_MS = 250;
 const MINUTE_MS = 60_000;
 
+/** What only other parts of this package may choose. */
+export interface InternalOptions {
+  /**
+   * Makes the mirror of the session store strict, and gets it. A request of the CLI is handled only
+   * after the store has every entry that came before it, so that no effect is ahead of the
+   * transcript. If the store fails, the requests do, too.
+   */
+  readonly onMirror?: (mirror: StoreMirror) => void;
+  /** Called before a tool call or a question of the CLI, after the store has all earlier entries. */
+  readonly beforeRequest?: () => Promise<void>;
+}
+
 /**
  * Validates the options and opens a session. If a step fails, everything that was opened is
  * released.
@@ -36,6 +52,7 @@ const MINUTE_MS = 60_000;
 export async function createSession(
   given: SessionOptions,
   signal?: AbortSignal,
+  internal: InternalOptions = {},
 ): Promise<AgentSession> {
   const options = validateOptions(given);
   const servers = parseMcpServers(options);
@@ -46,7 +63,7 @@ export async function createSession(
     );
   const scope = new Disposer();
   try {
-    return await createSessionParts(options, servers, scope, signal);
+    return await createSessionParts(options, servers, scope, signal, internal);
   } catch (error) {
     await scope[Symbol.asyncDispose]().catch((failure: unknown) => {
       const logger = safeLogger(options.logger, defaultLogger);
@@ -65,6 +82,7 @@ async function createSessionParts(
   servers: ParsedServers,
   scope: Disposer,
   signal: AbortSignal | undefined,
+  { onMirror, beforeRequest }: InternalOptions,
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger, defaultLogger);
   signal?.throwIfAborted();
@@ -118,9 +136,18 @@ async function createSessionParts(
     memoryBytes: options.memoryBytes,
     diskBytes: options.diskBytes,
   });
-  const mirror = mirrorOf(options, scope, (fields) => {
+  const mirror = mirrorOf(options, scope, onMirror !== undefined, (fields) => {
     logger.warn('the session store failed', fields);
     lanes.pushHostMessage('mirror_error', fields);
+  });
+  if (mirror) onMirror?.(mirror);
+  const handle = createControlHandler(options, {
+    bridge,
+    hooks,
+    onDecision: (decision) => {
+      logger.info('permission', { ...decision });
+      if (session) recordDecision(decision, session.decisions, lanes);
+    },
   });
 
   signal?.throwIfAborted();
@@ -128,14 +155,7 @@ async function createSessionParts(
     transport: start(options, launch, logger),
     lanes,
     bridge,
-    handle: createControlHandler(options, {
-      bridge,
-      hooks,
-      onDecision: (decision) => {
-        logger.info('permission', { ...decision });
-        if (session) recordDecision(decision, session.decisions, lanes);
-      },
-    }),
+    handle: mirror && onMirror ? afterFlush(mirror, beforeRequest, handle) : handle,
     initialize,
     checkInitialized: hooks.needsBlocking ? mustBlock : undefined,
     limits: limitsOf(options),
@@ -143,20 +163,41 @@ async function createSessionParts(
     logger,
     oneshot: options.oneshot ?? false,
     expectedId: options.sessionId ?? (options.forkSession ? undefined : options.resume),
-    onMirror: mirror && ((frame) => mirror.take(frame)),
+    mirror,
     onEnded: () => scope[Symbol.asyncDispose](),
   });
   return session;
 }
 
+const hasEffect = ({ subtype, message }: ControlRequest): boolean =>
+  subtype === 'mcp_message'
+    ? isObject(message) && message['method'] === 'tools/call'
+    : subtype === 'can_use_tool' || subtype === 'elicitation';
+
+/** Handles requests when the store has all entries that came before them. */
+const afterFlush =
+  (
+    mirror: StoreMirror,
+    beforeRequest: InternalOptions['beforeRequest'],
+    handle: ControlHandler,
+  ): ControlHandler =>
+  async (request, call) => {
+    await mirror.flush();
+    if (hasEffect(request)) await beforeRequest?.();
+    return handle(request, call);
+  };
+
 function mirrorOf(
   { sessionStore }: SessionOptions,
   scope: Disposer,
+  strict: boolean,
   onError: (fields: JsonObject) => void,
 ): StoreMirror | undefined {
   if (!sessionStore) return undefined;
-  const mirror = new StoreMirror(sessionStore, ({ message }, key) =>
-    onError({ error: message, key }),
+  const mirror = new StoreMirror(
+    sessionStore,
+    ({ message }, key) => onError({ error: message, key }),
+    { strict },
   );
   scope.defer(() => mirror.flush());
   return mirror;
@@ -174,15 +215,24 @@ async function restoredConfig(
   const { sessionStore, resume, cwd = process.cwd(), loadTimeoutMs = MINUTE_MS, env } = options;
   if (!sessionStore || resume === undefined) return {};
   const { configDir } = scope.use(
-    await restoreTranscript(sessionStore, {
+    await restoreSession(sessionStore, {
       cwd,
       sessionId: resume,
       timeoutMs: loadTimeoutMs,
+      env: environmentOf(options),
       ...(signal && { signal }),
     }),
   );
   const inheritEnv = options.inheritEnv ?? env === undefined;
-  return { env: { ...env, CLAUDE_CONFIG_DIR: configDir }, inheritEnv };
+  return {
+    env: {
+      ...env,
+      CLAUDE_CONFIG_DIR: configDir,
+      // Our CLI hides this folder from commands in its sandbox, too.
+      DUOLANE_USUAL_CONFIG_DIR: usualConfigDir(environmentOf(options)),
+    },
+    inheritEnv,
+  };
 }
 
 function start(options: SessionOptions, launch: Launch, logger: Logger): Transport {

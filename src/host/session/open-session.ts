@@ -1,5 +1,6 @@
 import type { SessionOptions } from '../options/options.ts';
 import type { AgentSession } from './agent-session.ts';
+import type { InternalOptions } from './create-session.ts';
 import type { Session } from '../types.ts';
 
 /**
@@ -16,14 +17,15 @@ export async function openSession(options: SessionOptions = {}): Promise<Session
 }
 
 /**
- * `openSession` with the internal members of the session, for `query`. The session's code is loaded
+ * `openSession` with the internal members of the session, for `query` and `cli`. The session's code is loaded
  * with the first session, so that importing the package stays cheap. An abort before the CLI is
  * started rejects with the signal's reason, and no process is started.
  */
 export async function startSession(
   options: SessionOptions,
   signal?: AbortSignal,
+  internal?: InternalOptions,
 ): Promise<AgentSession> {
   const driver = await import('./create-session.ts');
-  return driver.createSession(options, signal);
+  return driver.createSession(options, signal, internal);
 }

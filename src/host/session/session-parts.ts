@@ -7,6 +7,7 @@ import { isSessionEndHook } from '../callbacks/hook-registry.ts';
 import type { ControlCall, ControlHandler } from '../../wire/control-link.ts';
 import type { FrameQueue } from '../frames/frame-queue.ts';
 import type { McpBridge } from '../callbacks/mcp-bridge.ts';
+import type { StoreMirror } from '../transcripts/store-mirror.ts';
 import type { TimeoutLimits } from './session-timeouts.ts';
 
 /** The parts of a session; `createSession` creates them. */
@@ -27,7 +28,7 @@ export interface SessionParts {
   /** The id that the options request; undefined if the CLI chooses one. */
   readonly expectedId: string | undefined;
   /** Gets the `transcript_mirror` frames of the CLI. */
-  readonly onMirror?: ((frame: JsonObject) => void) | undefined;
+  readonly mirror?: StoreMirror | undefined;
   /** Releases the resources of the session. Called when the process is gone. */
   readonly onEnded: () => Promise<void>;
 }

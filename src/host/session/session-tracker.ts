@@ -9,7 +9,7 @@ const BEGINS = { turnBegins: true };
 
 export interface ConversationOptions extends Pick<
   SessionParts,
-  'lanes' | 'bridge' | 'logger' | 'expectedId' | 'onMirror'
+  'lanes' | 'bridge' | 'logger' | 'expectedId' | 'mirror'
 > {
   /** The open control requests, which hold stdin open. */
   readonly requests: ConstructorParameters<typeof StdinGate>[1];
@@ -45,14 +45,14 @@ export class SessionTracker {
   }
 
   take(data: JsonObject, line: string, at: number): void {
-    const { lanes, onMirror, onDoubt, onSettled } = this.#options;
+    const { lanes, mirror, onDoubt, onSettled } = this.#options;
     const turn = this.turns.observe(data);
     this.gate.observe(data);
     this.calls.observe(data, line.length);
     if (!this.#named && typeof data['session_id'] === 'string') this.#name(data['session_id']);
     if (isInternal(data)) {
       lanes.internal(data, at);
-      if (data['type'] === 'transcript_mirror') onMirror?.(data);
+      if (data['type'] === 'transcript_mirror') mirror?.take(data);
     } else {
       lanes.message(data, at, turn, line);
       if (data['subtype'] === 'init') this.#checkServers(data);

@@ -27,7 +27,7 @@ import { TaskWriter } from './task-writer.ts';
  */
 const MOST_WAITING = 10;
 
-const SUSPEND_AFTER_MS = 60_000;
+const SUSPEND_AFTER_MS = 5000;
 const MAX_RUN_CHARS = 32 << 20;
 
 const FIRST_PAUSE_MS = 100;

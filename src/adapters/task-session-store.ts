@@ -1,0 +1,229 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AgentContext, AgentStorage, Frame, Snapshot } from '../event/types.ts';
+import type { SessionKey, SessionStore, SessionStoreEntry } from '../host/index.ts';
+import { asObject, asObjects, asString, asStrings, isObject, type JsonObject } from '../json.ts';
+import type { ToolResult } from '../mcp/types.ts';
+import {
+  countIncomplete,
+  nextTo,
+  readProgress,
+  resultEntry,
+  type TranscriptCall,
+  type TranscriptProgress,
+} from './transcript-progress.ts';
+
+const ROOT = 'cli';
+/** Enough digits for the order of keys to be the order of numbers. */
+const DIGITS = 9;
+
+const PROMPT_MS = 5000;
+const PROMPT_POLL_MS = 10;
+
+/**
+ * Keeps the transcripts of an agent CLI with the task, one value per entry:
+ *
+ * - `cli/<session>/main/<number>`: the transcript; `…/sub/<part>/<number>` that of a subagent
+ * - `cli/<session>/ahead/<number>`: messages that the CLI has sent and not yet written
+ * - `cli/<session>/result/<call>`: results of in-process tools that the transcript lacks
+ *
+ * The project of a key is ignored: it is made from the working directory, which differs between
+ * machines. A session that this task does not have is read from the task of the same context that
+ * has it.
+ */
+export class TaskSessionStore implements SessionStore {
+  readonly #storage: AgentStorage;
+  readonly #history: AgentContext['history'];
+  /** By prefix, the number of the next entry. */
+  readonly #next = new Map<string, number>();
+  /** Messages that the transcript lacks, by id, and their keys if they are stored. */
+  readonly #ahead = new Map<string, { readonly entry: JsonObject; key?: string }>();
+  readonly #written = new Set<string>();
+  readonly #recorded = new Set<string>();
+  #storing: Promise<void> | undefined;
+
+  constructor(storage: AgentStorage, history: AgentContext['history']) {
+    this.#storage = storage;
+    this.#history = history;
+  }
+
+  async append(key: SessionKey, entries: readonly SessionStoreEntry[]): Promise<void> {
+    const { sessionId } = key;
+    const values: Record<string, unknown> = await this.#numbered(prefixOf(key), entries);
+    for (const entry of entries) {
+      const { uuid } = entry;
+      if (uuid === undefined) continue;
+      this.#written.add(uuid);
+      const ahead = this.#ahead.get(uuid);
+      if (ahead?.key !== undefined) values[ahead.key] = undefined;
+      this.#ahead.delete(uuid);
+      for (const callId of resultsIn(entry))
+        if (this.#recorded.delete(callId)) values[resultKey(sessionId, callId)] = undefined;
+    }
+    await this.#storage.set(values);
+  }
+
+  async load(key: SessionKey): Promise<readonly SessionStoreEntry[] | null> {
+    const stored = await this.#list(prefixOf(key), await this.#ownerOf(key));
+    return stored.length > 0 ? stored.map(([, entry]) => entry) : null;
+  }
+
+  async listSubkeys(key: SessionKey): Promise<readonly string[]> {
+    const root = `${sessionPrefix(key)}sub/`;
+    const found = new Set<string>();
+    for await (const [name] of this.#storage.list(root, await this.#ownerOf(key)))
+      found.add(decodeURIComponent(name.slice(root.length, name.lastIndexOf('/'))));
+    return [...found];
+  }
+
+  /** Whether this task, or the given one, has anything of the session. */
+  async has(sessionId: string, task?: Pick<Snapshot, 'task'>): Promise<boolean> {
+    for await (const _ of this.#storage.list(sessionPrefix({ sessionId }), task)) return true;
+    return false;
+  }
+
+  /**
+   * Resolves when the transcript has the entry, or after some time. A CLI writes its prompt with
+   * context that the messages lack, so that waiting for it is better than storing it ahead.
+   */
+  async written(uuid: string): Promise<void> {
+    const end = performance.now() + PROMPT_MS;
+    while (!this.#written.has(uuid) && performance.now() < end) await sleep(PROMPT_POLL_MS);
+  }
+
+  /**
+   * Takes every frame when it arrives. A CLI may write its transcript later than it sends a message
+   * and calls a tool of it; `storeAhead` stores such messages.
+   */
+  observe({ lane, direction, data }: Frame): void {
+    if (lane !== 'message' || (direction === 'out' && data['type'] !== 'user')) return;
+    for (const uuid of asStrings(data['discarded_uuids'])) this.#ahead.delete(uuid);
+    const { type, uuid, message, parent_tool_use_id: parent, tool_use_result, session_id } = data;
+    if (typeof uuid !== 'string' || this.#written.has(uuid) || asString(parent) !== '') return;
+    const isOurs = direction === 'out' || resultsIn(data).length > 0;
+    const isKept = type === 'assistant' ? data['error'] === undefined : isOurs;
+    if ((type !== 'assistant' && type !== 'user') || !isKept) return;
+    const result = tool_use_result !== undefined && { toolUseResult: tool_use_result };
+    const timestamp = new Date().toISOString();
+    const entry = { type, uuid, message, sessionId: session_id, timestamp, ...result };
+    this.#ahead.set(uuid, { entry });
+  }
+
+  /** Stores the messages that the transcript lacks, one call after the other. */
+  async storeAhead(sessionId: string): Promise<void> {
+    while (this.#storing) await this.#storing;
+    const waiting = [...this.#ahead.values()].filter(({ key }) => key === undefined);
+    if (waiting.length === 0) return;
+    this.#storing = this.#storeAll(`${sessionPrefix({ sessionId })}ahead/`, waiting);
+    try {
+      await this.#storing;
+    } finally {
+      this.#storing = undefined;
+    }
+  }
+
+  async #storeAll(
+    prefix: string,
+    waiting: readonly { readonly entry: JsonObject; key?: string }[],
+  ): Promise<void> {
+    const entries = waiting.map(({ entry }) => entry);
+    const values = await this.#numbered(prefix, entries);
+    const keys = Object.keys(values);
+    for (const [index, ahead] of waiting.entries()) ahead.key = keys[index] as string;
+    await this.#storage.set(values);
+  }
+
+  /** Stores the result of a call before the CLI gets it: the tool is not called again. */
+  async recordResult(sessionId: string, callId: string, result: ToolResult): Promise<void> {
+    this.#recorded.add(callId);
+    await this.#storage.set({ [resultKey(sessionId, callId)]: result });
+  }
+
+  async resultOf(sessionId: string, callId: string): Promise<ToolResult | undefined> {
+    const wanted = resultKey(sessionId, callId);
+    for await (const [key, value] of this.#storage.list(wanted))
+      if (key === wanted && isObject(value)) return value as unknown as ToolResult;
+    return undefined;
+  }
+
+  /**
+   * Prepares the session of this task to be continued: completes its transcript with the messages
+   * that the CLI had sent and not written, and removes a message that is incomplete. Returns how
+   * far the turn of the prompt has come; undefined if the transcript lacks the prompt.
+   */
+  async openTurn(sessionId: string, prompt: string): Promise<TranscriptProgress | undefined> {
+    const prefix = prefixOf({ sessionId });
+    const main = await this.#list(prefix);
+    const ahead = await this.#list(`${sessionPrefix({ sessionId })}ahead/`);
+    const entries = main.map(([, entry]) => entry);
+    const known = new Set(entries.map(({ uuid }) => uuid));
+    const added: SessionStoreEntry[] = [];
+    for (const [, entry] of ahead) {
+      if (known.has(entry.uuid)) continue;
+      const last = [...entries, ...added].findLast(({ uuid }) => uuid !== undefined);
+      added.push({ ...nextTo(last ?? { isSidechain: false, userType: 'external' }), ...entry });
+    }
+    const all = [...entries, ...added];
+    const kept = all.slice(0, all.length - countIncomplete(all));
+    const values = await this.#numbered(prefix, kept.slice(entries.length));
+    for (const [key] of [...ahead, ...main.slice(kept.length)]) values[key] = undefined;
+    for (const callId of added.flatMap(resultsIn)) values[resultKey(sessionId, callId)] = undefined;
+    if (Object.keys(values).length > 0) await this.#storage.set(values);
+    return readProgress(kept, prompt);
+  }
+
+  /** Writes the result of an open call to the transcript, as the CLI would have done. */
+  async closeCall(sessionId: string, call: TranscriptCall, result: ToolResult): Promise<void> {
+    this.#recorded.add(call.callId);
+    await this.append({ projectKey: '', sessionId }, [resultEntry(call, result)]);
+  }
+
+  /** The earlier task that has the session; undefined for a session of this task. */
+  async #ownerOf({ sessionId }: Pick<SessionKey, 'sessionId'>): Promise<Snapshot | undefined> {
+    if (await this.has(sessionId)) return undefined;
+    for await (const earlier of this.#history())
+      if (earlier.sessionId === sessionId && (await this.has(sessionId, earlier))) return earlier;
+    return undefined;
+  }
+
+  /** The entries under their keys. */
+  async #numbered(
+    prefix: string,
+    entries: readonly SessionStoreEntry[],
+  ): Promise<Record<string, unknown>> {
+    const first = this.#next.get(prefix) ?? (await this.#count(prefix));
+    // Set before the write, which may be done although it reports an error. A number that is
+    // missing does no harm, one that is used twice loses an entry.
+    this.#next.set(prefix, first + entries.length);
+    return Object.fromEntries(
+      entries.map((entry, n) => [`${prefix}${String(first + n).padStart(DIGITS, '0')}`, entry]),
+    );
+  }
+
+  async #count(prefix: string): Promise<number> {
+    let last = -1;
+    for await (const [name] of this.#storage.list(prefix)) last = Number(name.slice(prefix.length));
+    return last + 1;
+  }
+
+  async #list(prefix: string, task?: Snapshot): Promise<[key: string, SessionStoreEntry][]> {
+    const found: [string, SessionStoreEntry][] = [];
+    for await (const [key, entry] of this.#storage.list(prefix, task))
+      if (isObject(entry)) found.push([key, entry]);
+    return found;
+  }
+}
+
+const sessionPrefix = ({ sessionId }: Pick<SessionKey, 'sessionId'>): string =>
+  `${ROOT}/${encodeURIComponent(sessionId)}/`;
+
+const prefixOf = ({ sessionId, subpath }: Omit<SessionKey, 'projectKey'>): string =>
+  `${sessionPrefix({ sessionId })}${subpath === undefined ? 'main' : `sub/${encodeURIComponent(subpath)}`}/`;
+
+const resultKey = (sessionId: string, callId: string): string =>
+  `${sessionPrefix({ sessionId })}result/${encodeURIComponent(callId)}`;
+
+/** The calls whose results a message has. */
+const resultsIn = ({ message }: JsonObject): readonly string[] =>
+  asObjects(asObject(message)['content'])
+    .filter(({ type }) => type === 'tool_result')
+    .map((block) => asString(block['tool_use_id']));

@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto';
+import type { OpenCall } from '../event/types.ts';
+import type { SessionStoreEntry } from '../host/index.ts';
+import { asObject, asObjects, asString, type JsonObject } from '../json.ts';
+import type { ToolResult } from '../mcp/types.ts';
+
+/** A call of the model that has no result in the transcript. */
+export interface TranscriptCall extends OpenCall {
+  /** The entry that has the call. */
+  readonly entry: SessionStoreEntry;
+}
+
+/** How far a turn has come, by its transcript. */
+export interface TranscriptProgress {
+  /** The text of the model since the prompt. */
+  readonly text: string;
+  /** The calls of the last model message that have no result. */
+  readonly open: readonly TranscriptCall[];
+  /** The results since the prompt, by call. */
+  readonly results: ReadonlyMap<string, JsonObject>;
+  /** The model has ended the turn: its last message has no call. */
+  readonly isEnded: boolean;
+  /** The text of the message that ended the turn. */
+  readonly lastText: string;
+}
+
+const isMain = ({ type, isSidechain }: SessionStoreEntry): boolean =>
+  (type === 'user' || type === 'assistant') && isSidechain !== true;
+
+const messageOf = ({ message }: SessionStoreEntry): JsonObject => asObject(message);
+
+const blocksOf = (entry: SessionStoreEntry): readonly JsonObject[] =>
+  asObjects(messageOf(entry)['content']);
+
+const ofType =
+  (type: string) =>
+  (block: JsonObject): boolean =>
+    block['type'] === type;
+
+const textOf = (entries: readonly SessionStoreEntry[]): string =>
+  entries
+    .flatMap((entry) => blocksOf(entry).filter(ofType('text')))
+    .map((block) => asString(block['text']))
+    .join('');
+
+/** Reads how far the turn of a prompt has come; undefined if the transcript lacks the prompt. */
+export function readProgress(
+  entries: readonly SessionStoreEntry[],
+  prompt: string,
+): TranscriptProgress | undefined {
+  const at = entries.findLastIndex(({ uuid }) => uuid === prompt);
+  if (at < 0) return undefined;
+  const since = entries.slice(at + 1).filter(isMain);
+  const said = since.filter((entry) => entry.type === 'assistant' && !isSynthetic(entry));
+  const results = new Map<string, JsonObject>();
+  for (const entry of since)
+    for (const block of blocksOf(entry).filter(ofType('tool_result')))
+      results.set(asString(block['tool_use_id']), block);
+  const calls = said.flatMap((entry) =>
+    blocksOf(entry)
+      .filter(ofType('tool_use'))
+      .map((block) => ({
+        entry,
+        callId: asString(block['id']),
+        name: asString(block['name']),
+        args: block['input'],
+      })),
+  );
+  const last = said.at(-1);
+  const message = said.filter((entry) => last && sameMessage(entry, last));
+  const isEnded = since.at(-1)?.type === 'assistant' && !message.some(hasCall);
+  return {
+    text: textOf(said),
+    open: calls.filter(({ callId }) => !results.has(callId)),
+    results,
+    isEnded,
+    lastText: textOf(message),
+  };
+}
+
+/** A message that the CLI wrote itself, as for a failed model call. */
+const isSynthetic = (entry: SessionStoreEntry): boolean =>
+  entry['isApiErrorMessage'] === true || messageOf(entry)['model'] === '<synthetic>';
+
+const sameMessage = (a: SessionStoreEntry, b: SessionStoreEntry): boolean =>
+  messageOf(a)['id'] === messageOf(b)['id'];
+
+const hasCall = (entry: SessionStoreEntry): boolean => blocksOf(entry).some(ofType('tool_use'));
+
+/**
+ * How many entries at the end belong to a model message that is incomplete: without a call, and
+ * without its text. The model must write such a message again.
+ */
+export function countIncomplete(entries: readonly SessionStoreEntry[]): number {
+  const last = entries.at(-1);
+  if (last?.type !== 'assistant' || !isMain(last)) return 0;
+  const from = entries.findLastIndex((entry) => !isMain(entry) || !sameMessage(entry, last)) + 1;
+  const message = entries.slice(from);
+  if (message.some(hasCall)) return 0;
+  const isText = blocksOf(last).at(-1)?.['type'] === 'text';
+  const lacksCall = messageOf(last)['stop_reason'] === 'tool_use';
+  return isText && !lacksCall ? 0 : message.length;
+}
+
+/** The entry that a CLI writes for the result of a call. */
+export function resultEntry({ entry, callId }: TranscriptCall, result: ToolResult): JsonObject {
+  const { content, isError } = result;
+  const block = { type: 'tool_result', tool_use_id: callId, content };
+  return {
+    ...nextTo(entry),
+    type: 'user',
+    message: { role: 'user', content: [isError ? { ...block, is_error: true } : block] },
+    uuid: randomUUID(),
+    timestamp: new Date().toISOString(),
+    toolUseResult: content,
+    sourceToolAssistantUUID: entry.uuid,
+  };
+}
+
+const SHARED = [
+  'isSidechain',
+  'userType',
+  'entrypoint',
+  'cwd',
+  'sessionId',
+  'version',
+  'gitBranch',
+];
+
+/** The members that an entry shares with the one that it follows. */
+export const nextTo = (entry: SessionStoreEntry): JsonObject => ({
+  parentUuid: entry.uuid ?? null,
+  ...Object.fromEntries(
+    SHARED.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]),
+  ),
+});
