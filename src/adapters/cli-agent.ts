@@ -2,6 +2,7 @@ import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
 import type { Session, SessionOptions } from '../host/index.ts';
+import { isOwnCli } from '../host/launch/cli-launch.ts';
 import { startSession } from '../host/session/open-session.ts';
 import type { StoreMirror } from '../host/transcripts/store-mirror.ts';
 import { type JsonObject, omitUndefined } from '../json.ts';
@@ -14,7 +15,7 @@ import {
 } from './choose-cli-session.ts';
 import { effectiveCalls } from './effective-calls.ts';
 import { continueCalls, finishCalls, interruptedEvent } from './finish-calls.ts';
-import { inProcessSources, recordedServers } from './recorded-tools.ts';
+import { type CallRecorder, inProcessSources, recordedServers } from './recorded-tools.ts';
 import { contentBlock } from './shared/content-block.ts';
 import type { TaskSessionStore } from './task-session-store.ts';
 import type { TranscriptProgress } from './transcript-progress.ts';
@@ -79,7 +80,7 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
     await using session = await startSession(
       {
         ...options,
-        ...(store && recordedServers(options, sources, recordIn(store, sessionId))),
+        ...(store && recordedServers(options, sources, recordIn(store, sessionId, options))),
         ...sessionEnv(options, ctx, progress !== undefined),
         ...chosen.options,
         lanes: 'both',
@@ -193,10 +194,20 @@ function* startRun(
   if (discard && text !== '') yield { type: 'text.delta', id: 'earlier', delta: text };
 }
 
-const recordIn =
-  (store: TaskSessionStore, sessionId: string) =>
-  (callId: string, result: ToolResult): Promise<void> =>
-    store.recordResult(sessionId, callId, result);
+/**
+ * Records the calls of a session. The start of a call says that it was allowed, for a CLI that does
+ * not repeat its open calls itself.
+ */
+const recordIn = (
+  store: TaskSessionStore,
+  sessionId: string,
+  options: SessionOptions,
+): CallRecorder => ({
+  result: (callId, result) => store.recordResult(sessionId, callId, result),
+  ...(!isOwnCli(options) && {
+    start: (callId: string, args: JsonObject) => store.recordStart(sessionId, callId, args),
+  }),
+});
 
 const observed =
   (store: TaskSessionStore, onFrame: SessionOptions['onFrame']) =>

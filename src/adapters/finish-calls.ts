@@ -90,21 +90,24 @@ export async function* continueCalls(
     const found = sourceOf(call, sources);
     // Our CLI makes the call itself: its rules and hooks decide, and the log has the answers.
     if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx))) continue;
-    const decision = decisionAbout(open, ctx, options);
+    const started = await store.startOf(sessionId, call.callId);
+    const decision: LoggedDecision = started
+      ? { allowed: true, args: started }
+      : decisionAbout(open, ctx, options);
     if (!stored && !decision.allowed) {
       const { why } = decision;
       await store.closeCall(sessionId, call, why === undefined ? INTERRUPTED : refused(why));
       yield why === undefined ? interruptedEvent(call) : refusedEvent(call, why);
       continue;
     }
-    const record = (callId: string, own: ToolResult): Promise<void> =>
+    const recordResult = (callId: string, own: ToolResult): Promise<void> =>
       store.recordResult(sessionId, callId, own);
     const args = decision.allowed ? decision.args : open.args;
     const result =
       stored ??
       (found
         ? yield* callTool(
-            recordedSource(found.source, record),
+            recordedSource(found.source, { result: recordResult }),
             { ...open, args, name: found.tool },
             ctx,
             ctx.task.answers,

@@ -1,6 +1,7 @@
 import type { SessionOptions } from '../host/index.ts';
 import { parseMcpServers } from '../host/options/mcp-servers-option.ts';
 import { toToolSource } from '../host/options/to-tool-source.ts';
+import type { JsonObject } from '../json.ts';
 import type { CallOptions, ToolCall, ToolEvent, ToolResult, ToolSource } from '../mcp/types.ts';
 
 /** The servers in this process, by name. */
@@ -14,13 +15,19 @@ export async function inProcessSources(
   return new Map(await Promise.all(sources));
 }
 
-/**
- * The option `mcpServers` with in-process servers whose results `record` gets before the CLI does.
- */
+/** Stores what is known of a call before anything follows from it. */
+export interface CallRecorder {
+  /** Before the tool is called. */
+  readonly start?: (callId: string, args: JsonObject) => Promise<void>;
+  /** Before the CLI gets the result. */
+  readonly result: (callId: string, result: ToolResult) => Promise<void>;
+}
+
+/** The option `mcpServers` with in-process servers whose calls are recorded. */
 export function recordedServers(
   options: SessionOptions,
   sources: ReadonlyMap<string, ToolSource>,
-  record: (callId: string, result: ToolResult) => Promise<void>,
+  record: CallRecorder,
 ): SessionOptions {
   if (sources.size === 0) return {};
   const { process, sdk } = parseMcpServers(options);
@@ -35,18 +42,16 @@ export function recordedServers(
 }
 
 /** The source with another `callTool`. Its other members keep the source as their `this`. */
-export function recordedSource(
-  source: ToolSource,
-  record: (callId: string, result: ToolResult) => Promise<void>,
-): ToolSource {
+export function recordedSource(source: ToolSource, record: CallRecorder): ToolSource {
   const callTool = async function* (
     call: ToolCall,
     options?: CallOptions,
   ): AsyncGenerator<ToolEvent, void, undefined> {
+    await record.start?.(call.id, call.args);
     for await (const event of source.callTool(call, options)) {
       // The result of a call that was stopped says that it was stopped: it must be called again.
       const isOwn = event.type === 'result' && !options?.signal?.aborted;
-      if (isOwn) await record(call.id, event.result);
+      if (isOwn) await record.result(call.id, event.result);
       yield event;
     }
   };

@@ -132,6 +132,19 @@ export class TaskSessionStore implements SessionStore {
     await this.#storage.set(values);
   }
 
+  /**
+   * Stores that the CLI makes a call, so it was allowed, and with which arguments. A run that
+   * continues after a crash may then make the call again.
+   */
+  async recordStart(sessionId: string, callId: string, args: JsonObject): Promise<void> {
+    await this.#storage.set({ [startKey(sessionId, callId)]: args });
+  }
+
+  /** The arguments of a call that the CLI has made; undefined if it has not. */
+  async startOf(sessionId: string, callId: string): Promise<JsonObject | undefined> {
+    return this.#valueOf(startKey(sessionId, callId));
+  }
+
   /** Stores the result of a call before the CLI gets it: the tool is not called again. */
   async recordResult(sessionId: string, callId: string, result: ToolResult): Promise<void> {
     this.#recorded.add(callId);
@@ -139,9 +152,13 @@ export class TaskSessionStore implements SessionStore {
   }
 
   async resultOf(sessionId: string, callId: string): Promise<ToolResult | undefined> {
-    const wanted = resultKey(sessionId, callId);
+    const value = await this.#valueOf(resultKey(sessionId, callId));
+    return value as ToolResult | undefined;
+  }
+
+  async #valueOf(wanted: string): Promise<JsonObject | undefined> {
     for await (const [key, value] of this.#storage.list(wanted))
-      if (key === wanted && isObject(value)) return value as unknown as ToolResult;
+      if (key === wanted && isObject(value)) return value;
     return undefined;
   }
 
@@ -221,6 +238,9 @@ const prefixOf = ({ sessionId, subpath }: Omit<SessionKey, 'projectKey'>): strin
 
 const resultKey = (sessionId: string, callId: string): string =>
   `${sessionPrefix({ sessionId })}result/${encodeURIComponent(callId)}`;
+
+const startKey = (sessionId: string, callId: string): string =>
+  `${sessionPrefix({ sessionId })}start/${encodeURIComponent(callId)}`;
 
 /** The calls whose results a message has. */
 const resultsIn = ({ message }: JsonObject): readonly string[] =>
