@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { AgentContext, Turn } from '../event/types.ts';
 import type { SessionOptions } from '../host/index.ts';
-import { environmentOf } from '../host/launch/cli-launch.ts';
+import { environmentOf, isOwnCli } from '../host/launch/cli-launch.ts';
 import { readLocalSession } from '../host/transcripts/local-session.ts';
 import { TaskSessionStore } from './task-session-store.ts';
 import type { TranscriptProgress } from './transcript-progress.ts';
@@ -28,10 +28,16 @@ export async function chooseCliSession(
   const sessionStore = store && { sessionStore: store };
   if (own !== undefined && ctx.task.attempt > 0) {
     const resume = { resume: own };
-    if (store && (await hasSession(store, own, options))) {
-      const progress = await store.openTurn(own, promptId(turn));
+    // What the disk has of a first turn without calls may end with the interrupt of a stop.
+    const isOnDisk = !isFirst(turn, ctx) || ctx.task.calls.length > 0;
+    const isThere =
+      store && (isOnDisk ? await hasSession(store, own, options) : await store.has(own));
+    if (store && isThere) {
+      // Ours continues after a prompt. The vendor's would add a text to it.
+      const progress = await store.openTurn(own, promptId(turn), { again: !isOwnCli(options) });
       const opened = { sessionId: own, store, options: { ...resume, ...sessionStore } };
-      return progress ? { ...opened, progress } : opened;
+      if (progress) return { ...opened, progress };
+      if (await store.has(own)) return opened;
     }
     // The first attempt at the first turn may have crashed before the CLI wrote its transcript.
     if (store ? !isFirst(turn, ctx) : began(ctx)) return { sessionId: own, options: resume };

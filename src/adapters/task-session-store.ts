@@ -10,6 +10,7 @@ import {
   resultEntry,
   type TranscriptCall,
   type TranscriptProgress,
+  withoutUnanswered,
 } from './transcript-progress.ts';
 
 const ROOT = 'cli';
@@ -164,10 +165,15 @@ export class TaskSessionStore implements SessionStore {
 
   /**
    * Prepares the session of this task to be continued: completes its transcript with the messages
-   * that the CLI had sent and not written, and removes a message that is incomplete. Returns how
-   * far the turn of the prompt has come; undefined if the transcript lacks the prompt.
+   * that the CLI had sent and not written, and removes a message that is incomplete. With `again`,
+   * a prompt that the model has not answered is removed, too, to be sent again. Returns how far the
+   * turn of the prompt has come; undefined if the transcript lacks the prompt.
    */
-  async openTurn(sessionId: string, prompt: string): Promise<TranscriptProgress | undefined> {
+  async openTurn(
+    sessionId: string,
+    prompt: string,
+    { again }: { readonly again: boolean },
+  ): Promise<TranscriptProgress | undefined> {
     const prefix = prefixOf({ sessionId });
     const main = await this.#list(prefix);
     const ahead = await this.#list(`${sessionPrefix({ sessionId })}ahead/`);
@@ -180,7 +186,8 @@ export class TaskSessionStore implements SessionStore {
       added.push({ ...nextTo(last ?? { isSidechain: false, userType: 'external' }), ...entry });
     }
     const all = [...entries, ...added];
-    const kept = all.slice(0, all.length - countIncomplete(all));
+    const complete = all.slice(0, all.length - countIncomplete(all));
+    const kept = again ? withoutUnanswered(complete, prompt) : complete;
     const values = await this.#numbered(prefix, kept.slice(entries.length));
     for (const [key] of [...ahead, ...main.slice(kept.length)]) values[key] = undefined;
     for (const callId of added.flatMap(resultsIn)) values[resultKey(sessionId, callId)] = undefined;

@@ -102,6 +102,20 @@ export function countIncomplete(entries: readonly SessionStoreEntry[]): number {
   return isText && !lacksCall ? 0 : message.length;
 }
 
+/**
+ * The entries before a prompt that the model has not answered; all of them if it has. None if no
+ * message is left: a CLI cannot resume such a session.
+ */
+export function withoutUnanswered(
+  entries: readonly SessionStoreEntry[],
+  prompt: string,
+): readonly SessionStoreEntry[] {
+  const at = entries.findLastIndex(({ uuid }) => uuid === prompt);
+  if (at < 0 || entries.slice(at + 1).some(isMain)) return entries;
+  const before = entries.slice(0, at);
+  return before.some(isMain) ? before : [];
+}
+
 /** The entry that a CLI writes for the result of a call. */
 export function resultEntry({ entry, callId }: TranscriptCall, result: ToolResult): JsonObject {
   const { content, isError } = result;
