@@ -6,7 +6,6 @@ import { isOwnCli } from '../host/launch/cli-launch.ts';
 import { startSession } from '../host/session/open-session.ts';
 import type { StoreMirror } from '../host/transcripts/store-mirror.ts';
 import { type JsonObject, omitUndefined } from '../json.ts';
-import type { ToolResult } from '../mcp/types.ts';
 import {
   chooseCliSession,
   type ChosenSession,
