@@ -45,7 +45,7 @@ export interface CliOptions extends SessionOptions {
  *
  * The task log keeps the transcript, before anything that it describes is done or shown, so any
  * replica can continue the session; no disk is needed. With a `sessionStore` of the options, that
- * store keeps it. If the app starts the CLI itself (`transport`, `spawnClaudeCodeProcess`), possibly
+ * store keeps it. If the app starts the CLI itself (`transport`, `spawnClaudeCodeProcess`), perhaps
  * on another machine, the transcript stays where the CLI writes it.
  *
  * @example
@@ -179,7 +179,7 @@ const NO_PROGRESS: TranscriptProgress = {
   lastText: '',
 };
 
-/** The beginning of a run. If it shows other text than the transcript has, that text replaces it. */
+/** The beginning of a run. If the log has other text than the transcript, it is replaced. */
 function* startRun(
   turn: Turn,
   { task }: AgentContext,

@@ -51,12 +51,12 @@ export function readProgress(
   const at = entries.findLastIndex(({ uuid }) => uuid === prompt);
   if (at < 0) return undefined;
   const since = entries.slice(at + 1).filter(isMain);
-  const said = since.filter((entry) => entry.type === 'assistant' && !isSynthetic(entry));
+  const answers = since.filter((entry) => entry.type === 'assistant' && !isSynthetic(entry));
   const results = new Map<string, JsonObject>();
   for (const entry of since)
     for (const block of blocksOf(entry).filter(ofType('tool_result')))
       results.set(asString(block['tool_use_id']), block);
-  const calls = said.flatMap((entry) =>
+  const calls = answers.flatMap((entry) =>
     blocksOf(entry)
       .filter(ofType('tool_use'))
       .map((block) => ({
@@ -66,11 +66,11 @@ export function readProgress(
         args: block['input'],
       })),
   );
-  const last = said.at(-1);
-  const message = said.filter((entry) => last && sameMessage(entry, last));
+  const last = answers.at(-1);
+  const message = answers.filter((entry) => last && sameMessage(entry, last));
   const isEnded = since.at(-1)?.type === 'assistant' && !message.some(hasCall);
   return {
-    text: textOf(said),
+    text: textOf(answers),
     open: calls.filter(({ callId }) => !results.has(callId)),
     results,
     isEnded,

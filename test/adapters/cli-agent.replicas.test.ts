@@ -13,7 +13,7 @@ import { answer, SILENT, turn, until } from '../task/replica-world.ts';
 // Two replicas share a task log and nothing else: each has its own home, configuration folder and
 // working directory. The CLI is ours, as built into dist.
 
-/** Calls a tool if it is asked to, else counts what it was told; notes every request. */
+/** Calls a tool if it is asked to, else repeats the prompt; notes every request. */
 const MODEL = `
   import { appendFileSync } from 'node:fs';
   export default async function* model({ messages }) {
@@ -308,7 +308,7 @@ test('a command that a person permits on another replica is run there, once', as
   ]);
 });
 
-test('a command that was running at a stop is not run again; the model is told that it may have had effects', async () => {
+test('a command that was running at a stop is not run again; the model gets an error result', async () => {
   const at = place();
   const effects = join(at.home, 'effects');
   const bash = { tools: ['Bash'], allowedTools: ['Bash'] };

@@ -113,10 +113,10 @@ export class CliSession {
   }
 
   /**
-   * Records a user message under one uuid, which it returns: adds the message to the transcript and
-   * to the history, then writes the line `toHost` to the host, if given. The transcript comes first,
-   * so that a host that mirrors it never knows more than the mirror. A tool result goes to its call;
-   * one without an open call is passed to the model as it is.
+   * Records a user message under one uuid, which it returns: adds the message to the transcript,
+   * writes the line `toHost` to the host, if given, then adds the message to the history. The
+   * transcript comes first, so that a host that mirrors it never knows more than the mirror. A tool
+   * result goes to its call; one without an open call is passed to the model as it is.
    *
    * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the
    * transcript before the message is final.

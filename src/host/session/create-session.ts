@@ -41,7 +41,7 @@ export interface InternalOptions {
    * transcript. If the store fails, the requests do, too.
    */
   readonly onMirror?: (mirror: StoreMirror) => void;
-  /** Called before a tool call or a question of the CLI, after the store has all earlier entries. */
+  /** Called before a tool call or a question, after the store has all earlier entries. */
   readonly beforeRequest?: () => Promise<void>;
 }
 

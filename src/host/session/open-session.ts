@@ -17,9 +17,9 @@ export async function openSession(options: SessionOptions = {}): Promise<Session
 }
 
 /**
- * `openSession` with the internal members of the session, for `query` and `cli`. The session's code is loaded
- * with the first session, so that importing the package stays cheap. An abort before the CLI is
- * started rejects with the signal's reason, and no process is started.
+ * `openSession` with the internal members of the session, for `query` and `cli`. The session's code
+ * is loaded with the first session, so that importing the package stays cheap. An abort before the
+ * CLI is started rejects with the signal's reason, and no process is started.
  */
 export async function startSession(
   options: SessionOptions,

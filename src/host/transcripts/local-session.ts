@@ -33,15 +33,18 @@ export async function readLocalSession(
   return undefined;
 }
 
-/** The names in a folder; none if it does not exist. */
-const namesIn = (
+async function namesIn(
   folder: string,
   options: { readonly recursive?: boolean } = {},
-): Promise<string[]> => readdir(folder, options).catch(() => []);
+): Promise<string[]> {
+  // A folder that does not exist has no sessions.
+  return readdir(folder, options).catch(() => []);
+}
 
 /** The entries of a file; undefined if it does not exist. */
 async function readPart(path: string): Promise<SessionPart | undefined> {
   const key = keyOfPath(path);
+  // A project without this file does not have the session.
   const text = await readFile(path, 'utf8').catch(() => undefined);
   return key && text !== undefined ? [key, parseTranscript(text)] : undefined;
 }
