@@ -1,0 +1,125 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+
+const SERVER = fileURLToPath(new URL('../fixtures/attacked-server.mjs', import.meta.url));
+
+interface Attacked {
+  readonly file: string;
+  /** Sends a request. Resolves when its body is written, with the promise of its response. */
+  post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Posted>;
+  /** Whether the server still responds. */
+  lives(): Promise<boolean>;
+  stop(): Promise<void>;
+}
+
+interface Posted {
+  readonly response: Promise<{ readonly status: number; readonly text: string; session: string }>;
+}
+
+/** A server with a heap of 96 MB. It is gone at the end of the test. */
+async function attacked(known?: string): Promise<Attacked> {
+  const folder = mkdtempSync(join(tmpdir(), 'duolane-test-'));
+  const file = known ?? join(folder, 'tasks.sqlite');
+  const child = fork(SERVER, [JSON.stringify({ file })], {
+    execArgv: ['--max-old-space-size=96'],
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+  const exited = once(child, 'exit');
+  const agent = new Agent({ maxSockets: 1000 });
+  const stop = async (): Promise<void> => {
+    if (child.connected) child.disconnect();
+    await exited;
+  };
+  onTestFinished(async () => {
+    agent.destroy();
+    await stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const [{ url }] = (await once(child, 'message')) as [{ readonly url: string }];
+  const post: Attacked['post'] = async (path, body, headers = {}) => {
+    const text = JSON.stringify(body);
+    const sent = request(`${url}${path}`, {
+      agent,
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(text),
+        accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+    });
+    const response = new Promise<Awaited<Posted['response']>>((resolve) => {
+      sent.on('error', () => resolve({ status: 0, text: '', session: '' }));
+      sent.on('response', (message) => {
+        let got = '';
+        message.on('error', () => {}); // the test ends the connection
+        message.on('data', (chunk: Buffer) => (got += chunk.toString()));
+        message.on('end', () =>
+          resolve({
+            status: message.statusCode ?? 0,
+            text: got,
+            session: String(message.headers['mcp-session-id'] ?? ''),
+          }),
+        );
+      });
+    });
+    sent.end(text);
+    await Promise.race([once(sent, 'finish'), response]);
+    return { response };
+  };
+  return {
+    file,
+    post,
+    async lives() {
+      const { status } = await (await post('/a2a', {})).response;
+      return status === 200 && child.exitCode === null && child.signalCode === null;
+    },
+    stop,
+  };
+}
+
+const send = (version: '1.0' | '0.3', text: string, configuration: object, more = {}): object => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: version === '1.0' ? 'SendMessage' : 'message/send',
+  params: {
+    message: {
+      messageId: crypto.randomUUID(),
+      ...(version === '1.0'
+        ? { role: 'ROLE_USER', parts: [{ text }] }
+        : { kind: 'message', role: 'user', parts: [{ kind: 'text', text }] }),
+    },
+    configuration,
+    ...more,
+  },
+});
+
+test('receivers that fail hold nothing of their tasks in memory, also after a restart', async () => {
+  const server = await attacked();
+  // Port 9 of this machine refuses connections.
+  const configuration = {
+    blocking: false,
+    historyLength: 0,
+    pushNotificationConfig: { url: 'http://127.0.0.1:9/' },
+  };
+  const text = 'x'.repeat(900 * 1024);
+  for (let n = 0; n < 100; n++) {
+    const { response } = await server.post('/a2a', send('0.3', text, configuration));
+    expect((await response).status).toBe(200);
+  }
+  expect(await server.lives()).toBe(true);
+  await server.stop();
+
+  const next = await attacked(server.file);
+  for (let n = 0; n < 20; n++) {
+    const { response } = await next.post('/a2a', send('0.3', text, configuration));
+    expect((await response).status).toBe(200);
+  }
+  expect(await next.lives()).toBe(true);
+}, 240_000);
