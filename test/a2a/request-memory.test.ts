@@ -123,3 +123,43 @@ test('receivers that fail hold nothing of their tasks in memory, also after a re
   }
   expect(await next.lives()).toBe(true);
 }, 240_000);
+
+const rpc = (method: string, params: object, id?: number): object => ({
+  jsonrpc: '2.0',
+  ...(id !== undefined && { id }),
+  method,
+  params,
+});
+const LONG = 'x'.repeat(14 * 1024 * 1024);
+const hello = (capabilities: object): object =>
+  rpc('initialize', { protocolVersion: '2025-06-18', capabilities }, 1);
+
+test('an MCP session keeps nothing long that its client sent', async () => {
+  const server = await attacked();
+  for (let n = 0; n < 12; n++) {
+    const { response } = await server.post('/mcp', hello({ long: LONG }));
+    expect((await response).text).toContain('capabilities must have at most');
+  }
+  const { session } = await (await server.post('/mcp', hello({}))).response;
+  const own = { 'mcp-session-id': session };
+  for (let n = 0; n < 12; n++) {
+    const cancelled = rpc('notifications/cancelled', { requestId: `${n}${LONG}` });
+    expect((await (await server.post('/mcp', cancelled, own)).response).status).toBe(202);
+    const level = rpc('logging/setLevel', { level: `${n}${LONG}` }, n);
+    expect((await (await server.post('/mcp', level, own)).response).text).toContain('-32602');
+  }
+  expect(await server.lives()).toBe(true);
+}, 120_000);
+
+test('calls of slow tools have a limit of memory; further ones are refused', async () => {
+  const server = await attacked();
+  const { session } = await (await server.post('/mcp', hello({}))).response;
+  const statuses: number[] = [];
+  for (let n = 0; n < 12; n++) {
+    const call = rpc('tools/call', { name: 'wait', arguments: { long: LONG } }, n);
+    const { response } = await server.post('/mcp', call, { 'mcp-session-id': session });
+    response.then(({ status }) => statuses.push(status)).catch(() => {});
+  }
+  await expect.poll(() => statuses).toEqual(Array.from({ length: 11 }, () => 503));
+  expect(await server.lives()).toBe(true);
+}, 120_000);
