@@ -6,13 +6,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
+import { grpcMethods } from '../../src/a2a/grpc/codec.ts';
+import { GrpcClient } from '../../src/grpc/index.ts';
+import type { JsonObject } from '../../src/json.ts';
 
 const SERVER = fileURLToPath(new URL('../fixtures/attacked-server.mjs', import.meta.url));
 
 interface Attacked {
   readonly file: string;
+  readonly grpcUrl: string;
   /** Sends a request. Resolves when its body is written, with the promise of its response. */
   post(path: string, body: object, headers?: Readonly<Record<string, string>>): Promise<Posted>;
+  /** The number of tasks. */
+  tasks(): Promise<number>;
   /** Whether the server still responds. */
   lives(): Promise<boolean>;
   stop(): Promise<void>;
@@ -41,7 +47,7 @@ async function attacked(known?: string): Promise<Attacked> {
     await stop();
     rmSync(folder, { recursive: true, force: true });
   });
-  const [{ url }] = (await once(child, 'message')) as [{ readonly url: string }];
+  const [{ url, grpcUrl }] = (await once(child, 'message')) as [Record<'url' | 'grpcUrl', string>];
   const post: Attacked['post'] = async (path, body, headers = {}) => {
     const text = JSON.stringify(body);
     const sent = request(`${url}${path}`, {
@@ -75,7 +81,12 @@ async function attacked(known?: string): Promise<Attacked> {
   };
   return {
     file,
+    grpcUrl,
     post,
+    async tasks() {
+      const response = await fetch(`${url}/a2a/agent/tasks?A2A-Version=1.0`);
+      return ((await response.json()) as { readonly totalSize: number }).totalSize;
+    },
     async lives() {
       const { status } = await (await post('/a2a', {})).response;
       return status === 200 && child.exitCode === null && child.signalCode === null;
@@ -123,6 +134,47 @@ test('receivers that fail hold nothing of their tasks in memory, also after a re
   }
   expect(await next.lives()).toBe(true);
 }, 240_000);
+
+const PLACES = ['junk', 'metadata'] as const;
+
+test.each(PLACES)(
+  'a call that waits for its run does not keep a long request in memory (%s)',
+  async (place) => {
+    const server = await attacked();
+    const more = { [place]: { long: 'x'.repeat(8 * 1024 * 1024) } };
+    const statuses: number[] = [];
+    for (let n = 0; n < 24; n++) {
+      const { response } = await server.post('/a2a', send('1.0', 'wait', {}, more), {
+        'a2a-version': '1.0',
+      });
+      response.then(({ status }) => statuses.push(status)).catch(() => {});
+      expect(await server.lives()).toBe(true);
+    }
+    expect(statuses).toEqual([]);
+  },
+  120_000,
+);
+
+test('the same applies over gRPC', async () => {
+  const server = await attacked();
+  await using client = new GrpcClient(server.grpcUrl, { maxMessageBytes: 16 * 1024 * 1024 });
+  const [, method] = grpcMethods('1.0').find(([operation]) => operation === 'send')!;
+  let failed = 0;
+  for (let n = 0; n < 24; n++) {
+    const { params } = send(
+      '1.0',
+      'wait',
+      {},
+      {
+        metadata: { long: 'x'.repeat(8 * 1024 * 1024) },
+      },
+    ) as { readonly params: JsonObject };
+    client.unary(method, params).catch(() => (failed += 1));
+    await expect.poll(() => server.tasks(), { timeout: 20_000 }).toBe(n + 1);
+  }
+  expect(failed).toBe(0);
+  expect(await server.lives()).toBe(true);
+}, 120_000);
 
 const rpc = (method: string, params: object, id?: number): object => ({
   jsonrpc: '2.0',
