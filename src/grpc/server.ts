@@ -81,8 +81,8 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
   readonly closeMs?: number;
   /**
    * Called with errors of handlers whose message the client does not get, such as `internal` and
-   * `network`; with clients that were disconnected (`timeout`); with connections that
-   * were refused (`rate_limited`). By default, errors of handlers are warnings of the process.
+   * `network`; with clients that were disconnected (`timeout`); with connections that were refused
+   * (`rate_limited`). By default, errors of handlers are warnings of the process.
    */
   readonly onError?: (error: unknown) => void;
 }

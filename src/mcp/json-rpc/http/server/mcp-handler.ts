@@ -230,7 +230,7 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
  */
 const MAX_OWNER_KEPT_BYTES = 32 * 2 ** 20;
 
-/** The response to a request for which there is no memory. */
+/** The response to a request that exceeds the memory of running requests. */
 export const TOO_MUCH = 'the requests that are running take too much memory; try again later';
 
 /** The response of a disposed handler to new clients. */
