@@ -2,6 +2,7 @@ export {
   natsBus,
   postgresDatabase,
   postgresLog,
+  postgresSessionStore,
   type WakeupBus,
   type WakeupListener,
   type NatsBusOptions,
@@ -10,5 +11,7 @@ export {
   type PgPool,
   type PostgresLogOptions,
   type PostgresOptions,
+  type PostgresSessionStore,
+  type PostgresSessionStoreOptions,
   type SqlRow,
 } from './postgres-log.ts';
