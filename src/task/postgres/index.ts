@@ -1,3 +1,4 @@
+export { postgresBlobs, type PostgresBlobOptions } from '../blobs/postgres-blobs.ts';
 export {
   natsBus,
   postgresDatabase,
@@ -8,6 +9,7 @@ export {
   type NatsConnectionLike,
   type PgClient,
   type PgPool,
+  type PostgresAddress,
   type PostgresLogOptions,
   type PostgresOptions,
   type SqlRow,

@@ -46,6 +46,16 @@ const STEPS: readonly string[] = [
   // What lists show of a task, and the last entry that it includes: a replica of the version before
   // writes snapshots without it.
   `alter table snapshots add column outline text, add column outline_seq bigint;`,
+  // Blobs (task/blobs/postgres-blobs.ts). Bytes are stored as they are: most are compressed already.
+  // `at` is when bytes last arrived, and no index has it.
+  `create table blobs(
+     key bigint generated always as identity primary key, id text not null unique,
+     folder text not null, state text not null, at bigint not null, info text not null);
+   create index blobs_folder on blobs(folder);
+   create index blobs_unfinished on blobs(key) where state <> 'stored';
+   create table blob_chunks(
+     blob bigint not null, n integer not null, bytes bytea not null, primary key(blob, n));
+   alter table blob_chunks alter column bytes set storage external;`,
 ];
 
 /** Migrating long tables takes long, and so does waiting for statements that use them. */
