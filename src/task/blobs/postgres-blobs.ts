@@ -189,8 +189,12 @@ class PostgresBlobs implements BlobStore, AsyncDisposable {
     const now = performance.now();
     if (now - this.#sweptAt < SWEEP_EVERY_MS) return;
     this.#sweptAt = now;
-    await this.#run('abandon', [ABANDONED_MS], signal);
-    await this.#deleteDropped(null, signal);
+    try {
+      await this.#run('abandon', [ABANDONED_MS], signal);
+      await this.#deleteDropped(null, signal);
+    } catch {
+      // The call that sweeps does not depend on it, and a later one sweeps again.
+    }
   }
 
   #either(signal: AbortSignal | undefined): AbortSignal {
@@ -259,11 +263,11 @@ function statements(schema: string) {
     dropOne: `update ${blobs} set state = 'dropped' where id = $1`,
     abandon: `update ${blobs} set state = 'dropped'
       where state = 'writing' and at < ${NOW} - $1::bigint`,
-    deleteSome: `with some as (
+    deleteSome: `with picked as (
         select c.blob, c.n from ${chunks} c where c.blob in (${dropped}) limit $2
       ), gone as (
-        delete from ${chunks} c using some s where c.blob = s.blob and c.n = s.n returning 1
-      ) select count(*) as chunks from some`,
+        delete from ${chunks} c using picked p where c.blob = p.blob and c.n = p.n
+      ) select count(*) as chunks from picked`,
     deleteEmpty: `delete from ${blobs} b where b.key in (${dropped})
       and not exists (select from ${chunks} c where c.blob = b.key)`,
   } as const;
