@@ -77,48 +77,53 @@ export class S3Client {
   }
 
   /** Resolves with a successful response, whose body the caller reads or cancels. */
-  async send(request: S3Request): Promise<Response> {
+  send(request: S3Request): Promise<Response> {
+    return this.#repeat(request, async (response) => response);
+  }
+
+  /** Sends a request and reads the reply as text. Some replies with status 200 are errors. */
+  sendForXml(request: S3Request): Promise<string> {
+    return this.#repeat(request, async (response) => {
+      const xml = await readText(response, MAX_XML_BYTES);
+      if (xml.includes('<Error>')) throw this.#failure(request, response.status, xml);
+      return xml;
+    });
+  }
+
+  async #repeat<T>(request: S3Request, read: (response: Response) => Promise<T>): Promise<T> {
     const { signal, attempts = ATTEMPTS } = request;
     for (let attempt = 1; ; attempt++) {
       signal?.throwIfAborted();
-      const result = await this.#attempt(request);
-      if (result instanceof Response) return result;
-      signal?.throwIfAborted();
-      if (!result.retryable || attempt >= attempts) throw result;
+      try {
+        return await this.#attempt(request, read);
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (!DuolaneError.from(error).retryable || attempt >= attempts) throw error;
+      }
       const waitMs = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
       await sleep(waitMs * (0.5 + Math.random() / 2), signal);
     }
   }
 
-  /** Sends a request and reads the reply as text. Some replies with status 200 are errors. */
-  async sendForXml(request: S3Request): Promise<string> {
-    const response = await this.send(request);
-    const xml = await readText(response, MAX_XML_BYTES);
-    if (xml.includes('<Error>')) throw this.#failure(request, response.status, xml);
-    return xml;
-  }
-
-  async #attempt(request: S3Request): Promise<Response | DuolaneError> {
+  async #attempt<T>(request: S3Request, read: (response: Response) => Promise<T>): Promise<T> {
+    const init = await this.#sign(request);
     const limit = new AbortController();
     const timer = setTimeout(() => limit.abort(), RESPONSE_MS);
-    const { signal = limit.signal } = request;
     try {
-      const init = await this.#sign(request);
       const response = await fetch(init.url, {
         ...init,
-        signal: AbortSignal.any([signal, limit.signal]),
+        signal: request.signal ? AbortSignal.any([request.signal, limit.signal]) : limit.signal,
         // A redirect needs another signature; it says that the region or the endpoint is wrong.
         redirect: 'manual',
       });
-      if (response.ok) return response;
-      const xml = await readText(response, MAX_XML_BYTES);
-      return this.#failure(request, response.status, xml);
+      if (response.ok) return await read(response);
+      throw this.#failure(request, response.status, await readText(response, MAX_XML_BYTES));
     } catch (cause) {
-      if (cause instanceof DuolaneError) return cause;
+      if (cause instanceof DuolaneError) throw cause;
       if (limit.signal.aborted)
-        return new DuolaneError('timeout', `S3 timed out after ${RESPONSE_MS} ms: no response`);
+        throw new DuolaneError('timeout', `S3 timed out after ${RESPONSE_MS} ms: no response`);
       const { cause: reason = cause } = cause as Error;
-      return new DuolaneError('network', `cannot reach S3: ${errorMessage(reason)}`, { cause });
+      throw new DuolaneError('network', `cannot reach S3: ${errorMessage(reason)}`, { cause });
     } finally {
       clearTimeout(timer);
     }

@@ -11,6 +11,8 @@ import { peer } from '../../peers.ts';
 export type S3Fault =
   /** An error of the service, without the request being done. */
   | { readonly status: number; readonly code: string }
+  /** A reply with status 200, without the request being done. */
+  | { readonly xml: string }
   /** The connection breaks before the request is done. */
   | 'cut'
   /** The request is done, and the connection breaks instead of the reply. */
@@ -80,10 +82,13 @@ export async function startS3(): Promise<S3Server> {
       incoming.socket.destroy();
       return;
     }
-    if (typeof fault === 'object' && 'status' in fault) {
+    if (typeof fault === 'object' && !('cutAfter' in fault)) {
+      const [status, xml] =
+        'xml' in fault
+          ? [200, fault.xml]
+          : [fault.status, `<Error><Code>${fault.code}</Code><Message>no</Message></Error>`];
       incoming.resume().on('end', () => {
-        response.writeHead(fault.status, { 'content-type': 'application/xml' });
-        response.end(`<Error><Code>${fault.code}</Code><Message>no</Message></Error>`);
+        response.writeHead(status, { 'content-type': 'application/xml' }).end(xml);
       });
       return;
     }
