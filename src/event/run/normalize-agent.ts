@@ -53,10 +53,14 @@ const hostOf = (ctx: AgentContext): RunHost => ({
   history: () => ctx.history(),
   ask: (request, options) => ctx.ask(request, options),
   ...(ctx.trace && { trace: ctx.trace }),
+  ...(ctx.blobs && { blobs: ctx.blobs }),
 });
 
 /** What a run needs from outside. The run makes the one context of the agent from it. */
-export interface RunHost extends Pick<AgentContext, 'task' | 'logger' | 'trace' | 'history'> {
+export interface RunHost extends Pick<
+  AgentContext,
+  'task' | 'logger' | 'trace' | 'history' | 'blobs'
+> {
   /** Stops the run. */
   readonly stop: Abortable;
   /** Gets the answer to a question. Without it, `NormalizedRun.answer` brings the answers. */
@@ -325,16 +329,18 @@ class RunContext implements AgentContext {
   readonly history: AgentContext['history'];
   readonly logger: AgentContext['logger'];
   declare readonly trace?: NonNullable<AgentContext['trace']>;
+  declare readonly blobs?: NonNullable<AgentContext['blobs']>;
   readonly [STOP]: Cancellation;
 
   constructor(host: RunHost, stop: Cancellation, ask: Ask) {
-    const { task, logger, trace } = host;
+    const { task, logger, trace, blobs } = host;
     this.ask = ask;
     this.task = task;
     this.history = () => host.history();
     this.logger = logger;
     this[STOP] = stop;
     if (trace) this.trace = trace;
+    if (blobs) this.blobs = blobs;
     Object.defineProperty(this, 'signal', SIGNAL);
   }
 }
