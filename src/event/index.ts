@@ -17,6 +17,7 @@ export {
 export type {
   Agent,
   AgentContext,
+  BlobWriter,
   AgentEvent,
   Artifact,
   Encoder,

@@ -77,7 +77,7 @@ class PostgresBlobs implements BlobStore, AsyncDisposable {
   /** Ends the calls in progress, deletes what they have written, and closes a created pool. */
   readonly [Symbol.asyncDispose] = disposeOnce(async () => {
     this.#closing.abort(new DuolaneError('closed', 'the blob store is closed'));
-    await Promise.allSettled(this.#writing);
+    await Promise.allSettled(this.#writing); // their callers get the failures
     await this.#connections.close();
     await this.#closePool();
   });
@@ -224,7 +224,7 @@ class PostgresBlobs implements BlobStore, AsyncDisposable {
   }
 }
 
-/** SQLSTATE classes of a database that starts, stops, is full of connections or ended a conflict. */
+/** SQLSTATE classes of a database that starts, stops, has no connection left or has a conflict. */
 const PASSING = /^(08|53|57P|40)/;
 
 function mayPass(error: unknown): boolean {

@@ -46,8 +46,8 @@ const STEPS: readonly string[] = [
   // What lists show of a task, and the last entry that it includes: a replica of the version before
   // writes snapshots without it.
   `alter table snapshots add column outline text, add column outline_seq bigint;`,
-  // Blobs (task/blobs/postgres-blobs.ts). Bytes are stored as they are: most are compressed already.
-  // `at` is when bytes last arrived, and no index has it.
+  // Blobs (task/blobs/postgres-blobs.ts). Their bytes are not compressed: most are already. `at` is
+  // when bytes last arrived, and no index has it.
   `create table blobs(
      key bigint generated always as identity primary key, id text not null unique,
      folder text not null, state text not null, at bigint not null, info text not null);

@@ -17,8 +17,8 @@ import { xmlText, xmlValues } from './xml-values.ts';
 
 export interface S3BlobOptions extends S3Options, BlobRules {
   /**
-   * The size of the parts in which larger blobs are sent; 8 MiB by default, at least 5 MiB. A writer
-   * has about two parts in memory.
+   * The size of the parts in which larger blobs are sent; 8 MiB by default, at least 5 MiB. A
+   * writer has about two parts in memory.
    */
   readonly partBytes?: number;
 }
@@ -36,12 +36,12 @@ const DELETES_AT_ONCE = 8;
 type Description = Omit<BlobInfo, 'bytes'>;
 
 /**
- * Stores blobs as objects of a bucket: Amazon S3, or a service with the same interface. Blobs larger
- * than a part are sent in parts, and an object becomes visible only when it is complete. Needs the
- * package `aws4fetch`, and the rights to read, write, delete and list the objects.
+ * Stores blobs as objects of a bucket: Amazon S3, or a service with the same interface. Blobs that
+ * are larger than a part are sent in parts, and an object becomes visible only when it is complete.
+ * Needs the package `aws4fetch`, and the rights to read, write, delete and list the objects.
  *
- * A process that crashes while it sends parts leaves them in the bucket, where no request sees them;
- * give the bucket a rule that deletes incomplete multipart uploads after a day.
+ * A process that crashes while it sends parts leaves them in the bucket, where no request sees
+ * them; give the bucket a rule that deletes incomplete multipart uploads after a day.
  *
  * @example
  * ```ts
@@ -92,9 +92,9 @@ class S3Blobs implements BlobStore {
       for await (const piece of piecesOf(source, this.#partBytes)) {
         size += piece.byteLength;
         if (piece.byteLength === this.#partBytes || upload.hasParts) await upload.addPart(piece);
-        else await upload.putWhole(piece);
+        else await upload.putObject(piece);
       }
-      if (size === 0) await upload.putWhole(new Uint8Array());
+      if (size === 0) await upload.putObject(new Uint8Array());
       else if (upload.hasParts) await upload.complete(size);
       return { ...description, bytes: size };
     } catch (error) {
@@ -166,8 +166,8 @@ class S3Blobs implements BlobStore {
             ? blobMissing(id)
             : error;
         });
-      const isWhole = at === 0 && end === bytes - 1;
-      if (response.status !== 206 && !isWhole) {
+      const isComplete = at === 0 && end === bytes - 1;
+      if (response.status !== 206 && !isComplete) {
         await response.body?.cancel();
         throw new DuolaneError('unsupported', 'S3 ignored a range; it must support ranges');
       }
@@ -229,7 +229,7 @@ class ObjectUpload {
     return this.#uploadId !== undefined;
   }
 
-  async putWhole(body: Uint8Array): Promise<void> {
+  async putObject(body: Uint8Array): Promise<void> {
     this.#mayExist = true;
     const [key, headers] = [this.#key, this.#headers];
     await drained(this.#client.send({ method: 'PUT', key, headers, body, ...this.#abortable }));

@@ -57,8 +57,8 @@ type Signer = typeof AwsV4Signer;
 
 /**
  * Sends signed requests to a bucket. Repeats those that failed in a way that may pass: a broken
- * connection, 429, 500, 502, 503 (`SlowDown`), 504, and 400 with `RequestTimeout`. No error contains
- * a part of the credentials or of a reply, except the error code of the service.
+ * connection, 429, 500, 502, 503 (`SlowDown`), 504, and 400 with `RequestTimeout`. An error has no
+ * part of the credentials or of a reply, except the error code of the service.
  */
 export class S3Client {
   readonly #signer: Signer;
@@ -213,7 +213,7 @@ function addressOf(options: S3Options, region: string): string {
   return `${url.origin}${path}${forcePathStyle ? `/${bucket}` : ''}`;
 }
 
-// A line break, for example of a file, makes an invalid header, and the error about it would contain
+// A line break, for example of a file, makes an invalid header, and the error about it would have
 // the value.
 function checkCredentials(credentials: S3Credentials): S3Credentials {
   const { accessKeyId, secretAccessKey, sessionToken = 'none' } = credentials;
