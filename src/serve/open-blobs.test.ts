@@ -26,7 +26,7 @@ test('agents store blobs in the store of the server, or else in that of their mo
     [server, 'server', 'server'],
     [undefined, 'none', 'own'],
   ] as const) {
-    const log = await memoryLog();
+    const log = memoryLog();
     await using served = await serve(modules, { log, page: false, ...(blobs && { blobs }) });
     const stores = { server, own };
     for (const [name, expected] of Object.entries({ a, b })) {
