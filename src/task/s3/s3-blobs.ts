@@ -45,6 +45,8 @@ type Description = Omit<BlobInfo, 'bytes'>;
  *
  * @example
  * ```ts
+ * const { S3_KEY: accessKeyId = '', S3_SECRET: secretAccessKey = '' } = process.env;
+ * const credentials = { accessKeyId, secretAccessKey };
  * const blobs = await s3Blobs({ bucket: 'app', region: 'eu-central-1', credentials });
  * const info = await blobs.put({ task: 't1', mediaType: 'text/csv' }, [bytes]);
  * ```
