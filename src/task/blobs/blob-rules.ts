@@ -82,9 +82,11 @@ export async function* piecesOf(
       bytes += part.byteLength;
       at += part.byteLength;
       if (bytes < size) continue;
-      yield Buffer.concat(parts);
+      const piece = Buffer.concat(parts);
+      // Freed before the reader uses the piece, which may take long.
       parts = [];
       bytes = 0;
+      yield piece;
     }
   }
   if (bytes > 0) yield Buffer.concat(parts);
