@@ -57,3 +57,51 @@ export function elicitationKind(mode: unknown, schema: unknown): InputRequest['k
   const properties = isObject(schema) ? schema['properties'] : undefined;
   return isObject(properties) && Object.keys(properties).length > 0 ? 'question' : 'approval';
 }
+
+/** The arguments of a call that a person approved. */
+export interface ApprovedArgs {
+  readonly args: unknown;
+  /** The person changed them. */
+  readonly changed: boolean;
+}
+
+/**
+ * Reads the arguments from the content of an accepted approval. `data` is the data of the question,
+ * `member` its member with the arguments. Front ends send changed arguments alone; the page lets
+ * the person edit `data`, and sends all of it. Undefined: the content changes something else, such
+ * as the name of the tool, so it approves nothing.
+ */
+export function approvedArgs(
+  content: unknown,
+  data: JsonObject,
+  member: string,
+): ApprovedArgs | undefined {
+  const args = data[member];
+  if (content === undefined || content === null || typeof content === 'string')
+    return { args, changed: false };
+  if (content === true) return { args, changed: false };
+  if (!isObject(content)) return undefined;
+  const { [member]: given, ...others } = content;
+  const { [member]: _, ...known } = data;
+  const isSame = isEqual(others, known);
+  if (isSame || (hasMembersOf(content, data) && !hasMembersOf(args, data)))
+    return isSame && given !== undefined
+      ? { args: given, changed: !isEqual(given, args) }
+      : undefined;
+  return { args: content, changed: !isEqual(content, args) };
+}
+
+const hasMembersOf = (value: unknown, data: JsonObject): boolean =>
+  isObject(value) && isEqual(Object.keys(value).toSorted(), Object.keys(data).toSorted());
+
+/** Whether two values are equal as JSON, which is how the log stores them. */
+function isEqual(one: unknown, other: unknown): boolean {
+  return canonical(one) === canonical(other);
+}
+
+const canonical = (value: unknown): string | undefined =>
+  JSON.stringify(value, (_, each: unknown) =>
+    isObject(each)
+      ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : each,
+  );

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { Ask } from '../ask.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type Ask, approvedArgs, type InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
 import { openSession, type Session, type SessionOptions } from '../host/index.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, isObject, type JsonObject, omitUndefined } from '../json.ts';
 import { parseToolName } from '../mcp/registry/tool-names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
 import { contentBlock } from './shared/content-block.ts';
@@ -22,10 +23,12 @@ export interface CliOptions extends SessionOptions {
  * of the task, and a further task of the context, continue the CLI's own session.
  *
  * A run that resumes after a question first finishes the open calls of our own tool sources, with
- * the id, the arguments and the answers of the log, and then sends their results to the model:
- * nothing depends on the model calling again. A cancel interrupts the CLI and waits for its result.
- * If the CLI exits while a question is open, the run ends as input-required, so that the question
- * stays open.
+ * their ids and the answers of the log, and then sends their results to the model: nothing depends
+ * on the model calling again. `duolane-agent` makes these calls itself, so that its rules and hooks
+ * decide about each of them. For another CLI the adapter makes those that were allowed before: a
+ * call that was declined, or that was never decided, does not run. A cancel interrupts the
+ * CLI and waits for its result. If the CLI exits while a question is open, the run ends as
+ * input-required, so that the question stays open.
  *
  * @example
  * ```ts
@@ -43,7 +46,6 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     const chosen = await chooseSession(turn, ctx);
     yield { type: 'run.started', sessionId: chosen.sessionId };
     yield { type: 'status', message: 'Starting...' };
-    const finished = yield* finishCalls(sourcesOf(options), ctx);
     const questions = new Questions(options.ask ?? ctx.ask);
     await using session = await openSession({
       ...options,
@@ -64,12 +66,16 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     try {
       ctx.signal.throwIfAborted();
       unlisten = onAbort(ctx.signal, interrupt);
-      await session.send(finished.length > 0 ? await report(finished, session) : userMessage(turn));
-      const read = frameReader();
+      const { calls } = ctx.task;
+      await session.send(
+        calls.length > 0 ? yield* finishCalls(session, options, ctx) : userMessage(turn),
+      );
+      const read = frameReader(calls);
+      const toRun = effectiveCalls();
       for await (const frame of questions.between(session.frames())) {
         // The run is suspended: messages of the interrupted CLI must not close its open calls.
         if (isSuspended(ctx.signal)) return;
-        for (const event of read(frame)) {
+        for (const event of read(frame).flatMap(toRun)) {
           if (event.type === 'run.started') continue;
           yield event;
           if (event.type === 'tool.called' || event.type === 'frame')
@@ -234,38 +240,127 @@ const isSource = (value: unknown): value is ToolSource =>
   typeof value['listTools'] === 'function';
 
 /**
- * A call of an earlier run that is closed now. Without `result` its tool is not one of our sources.
+ * Makes the calls in the log those that run: a person, a callback or a hook may have changed the
+ * input of the model. A later run that finishes the call must use the changed one.
+ */
+function effectiveCalls(): (event: AgentEvent) => readonly AgentEvent[] {
+  const called = new Map<string, Extract<AgentEvent, { readonly type: 'tool.called' }>>();
+  const changed = new Map<string, unknown>();
+  return (event) => {
+    if (event.type === 'tool.called') {
+      const { callId, args } = event;
+      // The control lane may overtake the message lane.
+      const real = { ...event, args: changed.get(callId) ?? args };
+      called.set(callId, real);
+      return [real];
+    }
+    if (event.type !== 'frame' || event.callId === undefined) return [event];
+    const args = argsIn(event.frame);
+    if (args === undefined) return [event];
+    changed.set(event.callId, args);
+    const known = called.get(event.callId);
+    if (!known || isDeepStrictEqual(known.args, args)) return [event];
+    const real = { ...known, args };
+    called.set(event.callId, real);
+    return [event, real];
+  };
+}
+
+/** The arguments in a request of the CLI to call one of our tools. */
+function argsIn({ direction, data }: Frame): JsonObject | undefined {
+  if (direction !== 'in') return undefined;
+  const { method, params } = asObject(asObject(data['request'])['message']);
+  if (method !== 'tools/call') return undefined;
+  return asObject(asObject(params)['arguments']);
+}
+
+/**
+ * A call of an earlier run that is closed now. Without `result` it did not run here, and `why` is
+ * for the model.
  */
 interface FinishedCall {
   readonly call: OpenCall;
   readonly result?: ToolResult;
+  readonly why?: string;
+  readonly approved?: boolean;
 }
 
-/** Closes the calls that an earlier run left open. */
+/**
+ * Closes the calls that an earlier run left open, and returns the message with their results. Calls
+ * that the CLI repeats stay open: it asks for their permission again, and the log has the answer.
+ */
 async function* finishCalls(
-  sources: ReadonlyMap<string, ToolSource>,
+  session: Session,
+  options: SessionOptions,
   ctx: AgentContext,
-): AsyncGenerator<AgentEvent, readonly FinishedCall[], undefined> {
-  const finished: FinishedCall[] = [];
+): AsyncGenerator<AgentEvent, JsonObject, undefined> {
+  const sources = sourcesOf(options);
+  const repeats = await resumesOpenCalls(session);
+  const content: JsonObject[] = [];
   for (const call of ctx.task.calls) {
     const { server, tool } = parseToolName(call.name) ?? {};
     const source = server === undefined ? undefined : sources.get(server);
-    if (!source || tool === undefined) {
-      const message = `the call of ${call.name} was interrupted before it returned a result`;
-      yield {
-        type: 'tool.failed',
-        callId: call.callId,
-        name: call.name,
-        error: { code: 'interrupted', message, retryable: true },
-      };
-      finished.push({ call });
+    const isOurs = source !== undefined && tool !== undefined && !call.partial;
+    if (isOurs && repeats) continue;
+    const decision = decisionAbout(call, ctx, options);
+    if (isOurs && decision.allowed) {
+      const known = { ...call, args: decision.args, name: tool };
+      const result = yield* callTool(source, known, ctx, ctx.task.answers);
+      yield resultEvent(call, result);
+      content.push({ type: 'text', text: resultAsText({ call, result }) });
       continue;
     }
-    const result = yield* callTool(source, { ...call, name: tool }, ctx, ctx.task.answers);
-    yield resultEvent(call, result);
-    finished.push({ call, result });
+    const { why } = decision;
+    const message = `the call of ${call.name} ${why ?? 'was interrupted before it returned a result'}`;
+    yield {
+      type: 'tool.failed',
+      callId: call.callId,
+      name: call.name,
+      error:
+        why === undefined
+          ? { code: 'interrupted', message, retryable: true }
+          : { code: 'tool', message, retryable: false },
+    };
+    content.push({
+      type: 'text',
+      text: resultAsText(omitUndefined<FinishedCall>({ call, why, approved: decision.allowed })),
+    });
   }
-  return finished;
+  return { type: 'user', message: { role: 'user', content } };
+}
+
+/** What the log says about an open call: whether it was allowed, and with which arguments. */
+type LoggedDecision =
+  | { readonly allowed: true; readonly args: unknown; readonly why?: undefined }
+  | { readonly allowed: false; readonly why?: string };
+
+/**
+ * Reads the decision about an open call from the questions of the log. A call that has asked a
+ * question of its own was allowed, since it ran. Otherwise a person must have allowed it: a call
+ * without any question may have waited behind another one, and no rule has decided about it yet.
+ */
+function decisionAbout(
+  { callId, name, args }: OpenCall,
+  { task: { answers, answered = [], pending } }: AgentContext,
+  { approvalEdits = true }: SessionOptions,
+): LoggedDecision {
+  const asked = [...answered, ...pending].filter(
+    (request) => request.callId === callId || request.id.startsWith(`${callId}/`),
+  );
+  const isPermission = ({ id, data }: InputRequest): boolean =>
+    id.startsWith(`${callId}/permission`) && asObject(data)['toolName'] === name;
+  if (asked.some((request) => !isPermission(request))) return { allowed: true, args };
+  const question = asked.findLast(isPermission);
+  const answer = answers.find(({ id }) => id === question?.id);
+  if (!question || !answer) return { allowed: false };
+  if (answer.action !== 'accept') {
+    const reason = typeof answer.content === 'string' ? `: ${answer.content}` : '';
+    return { allowed: false, why: `was declined by a person${reason}` };
+  }
+  const approved = approvedArgs(answer.content, asObject(question.data), 'input');
+  if (!approved) return { allowed: false, why: 'was approved with an invalid change' };
+  if (!approved.changed || approvalEdits) return { allowed: true, args: approved.args };
+  return { allowed: false, why: 'was approved with changes, which are not accepted' };
 }
 
 /** The capability of CLIs that accept the result of an open call when they resume, as ours does. */
@@ -285,25 +380,13 @@ async function suspendSession(session: Session): Promise<unknown> {
   return (await resumesOpenCalls(session)) ? session.request('end_session') : session.interrupt();
 }
 
-/**
- * The results for the model: as tool results if the CLI accepts them for open calls, else as text.
- */
-async function report(finished: readonly FinishedCall[], session: Session): Promise<JsonObject> {
-  const asResults = await resumesOpenCalls(session);
-  const content = finished.map(({ call, result }): JsonObject => {
-    if (asResults && result) {
-      const { content: blocks, isError = false } = result;
-      return { type: 'tool_result', tool_use_id: call.callId, content: blocks, is_error: isError };
-    }
-    return { type: 'text', text: resultAsText(call, result) };
-  });
-  return { type: 'user', message: { role: 'user', content } };
-}
-
-function resultAsText({ callId, name }: OpenCall, result: ToolResult | undefined): string {
-  if (!result)
-    return `${name} was interrupted and has been approved since. Call it again if it is still needed.`;
-  return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${resultText(result)}`;
+function resultAsText({ call, result, why, approved }: FinishedCall): string {
+  const { callId, name } = call;
+  if (result)
+    return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${resultText(result)}`;
+  if (why !== undefined) return `The call ${name} (${callId}) did not run: it ${why}.`;
+  const since = approved ? ' and has been approved since' : '';
+  return `${name} was interrupted${since}. Call it again if it is still needed.`;
 }
 
 function userMessage(turn: Turn): JsonObject {

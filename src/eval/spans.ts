@@ -64,6 +64,14 @@ class Spans {
           }),
         );
         return;
+      case 'step.stored':
+        if (entry.kind !== 'step' || entry.ms === undefined) return;
+        this.#update(this.#begin(`step ${entry.id}`, entry.at - entry.ms, {}), {
+          end: entry.at,
+          failed: entry.error !== undefined,
+          attributes: entry.error ? { 'error.type': entry.error.code } : {},
+        });
+        return;
       case 'tool.completed':
         this.#update(this.#open.get(entry.callId), {
           end: entry.at,

@@ -30,6 +30,9 @@ export function checkLaws(
   let run: CheckedRun | undefined;
   let canceling = false;
   let ended = false;
+  /** Durable steps of the turn that have ended. */
+  const stored = new Set<string>();
+  let turn: string | undefined;
   const calls = new Set(inherited.map((call) => call.callId));
 
   events.forEach((event, index) => {
@@ -46,6 +49,8 @@ export function checkLaws(
       if (run && (event.attempt ?? 1) <= run.attempt) report(1, 'the run has started already');
       if (run && !isLog) report(1, 'the run has started already');
       run = newRun(event.attempt ?? 1);
+      if (event.turn !== turn) stored.clear();
+      turn = event.turn;
       return;
     }
     const endsCanceled =
@@ -54,6 +59,13 @@ export function checkLaws(
     if (canceling && /\.delta$|\.args$/.test(event.type)) report(7, 'a delta follows the cancel');
     if (run) checkBlock(run, event, report);
     checkCall(calls, event, report);
+    if (
+      event.type === 'step.stored' &&
+      (event.status === 'completed' || event.status === 'failed')
+    ) {
+      if (stored.has(event.id)) report(5, `durable step ${event.id} has ended already`);
+      stored.add(event.id);
+    }
     if (run) checkStep(run, event, report);
     if (event.type !== 'run.finished') return;
     if (event.outcome !== 'input-required' && calls.size > 0)

@@ -7,6 +7,17 @@ export { compareIds, type Identified, parseId, resume, withIds } from './event-i
 export { normalizeAgent, type NormalizeOptions } from './run/normalize-agent.ts';
 export { withRetry } from './retry/with-retry.ts';
 export type { RetryPolicy } from './retry/retry-policy.ts';
+export { StepError } from './step-error.ts';
+export type {
+  DurableSteps,
+  OpenWait,
+  StepContext,
+  StepMark,
+  StepOptions,
+  StepRecord,
+  StepRetry,
+  WaitForOptions,
+} from './step-types.ts';
 export {
   textUpdates,
   type TextUpdate,
@@ -19,6 +30,7 @@ export type {
   AgentContext,
   BlobWriter,
   AgentEvent,
+  AgentStorage,
   Artifact,
   Encoder,
   Entry,

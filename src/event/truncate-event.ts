@@ -36,6 +36,8 @@ export function truncateEvent(event: AgentEvent): AgentEvent {
 // A character takes at most six bytes in JSON, so most events need not be encoded to be measured.
 function isSmall(event: AgentEvent): boolean {
   const most = (ENTRY_BYTES - 4096) / 6;
+  // The size of a result was checked: a shortened one would be another result.
+  if (event.type === 'step.stored') return event.status === 'completed';
   if ('delta' in event) return event.delta.length < most;
   if (event.type === 'text.end' || event.type === 'reasoning.end')
     return event.signature === undefined && event.text.length < most;

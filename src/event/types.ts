@@ -1,13 +1,15 @@
 import type { Answer, Ask, InputRequest } from '../ask.ts';
 import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import type { DurableSteps, OpenWait, StepMark, StepRecord } from './step-types.ts';
 
 /**
  * A function that gets a turn and yields events, usually an `async function*`. It is called once
- * for each turn, and again with the same turn after it was suspended to wait for a person or, if it
- * is `resumable`, after its process crashed. A further call goes on where the log ends if the agent
- * `continues`; otherwise it starts over, and the earlier text of the run is void. The runner
- * repairs its events (`normalizeAgent`). It must end when `ctx.signal` aborts.
+ * for each turn, and again with the same turn after it was suspended to wait or, if it is
+ * `resumable` or has stored durable steps, after its process crashed. A further call goes on where
+ * the log ends if the agent `continues`; otherwise it starts over, and the earlier text of the run
+ * is void, except that an agent with durable steps repeats it. The runner repairs its events
+ * (`normalizeAgent`). It must end when `ctx.signal` aborts.
  *
  * @example
  * ```ts
@@ -28,7 +30,7 @@ export type Logger = Readonly<
 >;
 
 /** What an agent gets beside its turn. */
-export interface AgentContext {
+export interface AgentContext extends DurableSteps {
   /**
    * Aborts when the agent must end, and when its run is over. The reason is a DuolaneError:
    * `canceled`, `timeout`, `suspended` (the agent is called again later) or `fenced` (the claim is
@@ -41,6 +43,17 @@ export interface AgentContext {
   readonly task: Snapshot;
   /** The other tasks of the same context, owner and tenant, newest first: earlier conversation. */
   history(): AsyncIterable<Snapshot>;
+  /**
+   * Returns a signed address for the event that `waitFor(id)` waits for: a POST of JSON to it
+   * delivers the event. It expires after `expiresInMs` (7 days). Throws `unsupported` without a
+   * server. Create it inside a step if it leaves the process, so that it stays the same.
+   */
+  eventUrl(id: string, options?: { readonly expiresInMs?: number }): string;
+  /**
+   * What the agent keeps with its task, to continue it on any machine. Missing if the agent runs
+   * without a task log.
+   */
+  readonly storage?: AgentStorage;
   readonly logger: Logger;
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
   /** Stores bytes that are too large for an event, if the server has a blob store. */
@@ -58,6 +71,27 @@ export interface BlobWriter {
     bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     options?: { readonly signal?: AbortSignal },
   ): Promise<{ readonly id: string; readonly bytes: number; readonly url: string }>;
+}
+
+/**
+ * Values that an agent keeps with its task in the task log. Adapters keep the sessions and the
+ * checkpoints of their frameworks here. The values are deleted with the task.
+ */
+export interface AgentStorage {
+  /**
+   * Stores values as JSON under their keys, in one commit, and resolves when they are durable. A
+   * value that is undefined is deleted. Throws `fenced` if another runner has claimed the task, and
+   * `invalid` for a key that is not 1 to 512 visible ASCII characters, or a value that is not JSON.
+   */
+  set(values: Readonly<Record<string, unknown>>): Promise<void>;
+  /**
+   * Yields the values whose key starts with `prefix`, in the order of their keys; of this task, or
+   * of one that `history` has yielded.
+   */
+  list(
+    prefix: string,
+    from?: Pick<Snapshot, 'task'>,
+  ): AsyncIterable<readonly [key: string, value: unknown]>;
 }
 
 /**
@@ -127,6 +161,10 @@ export type AgentEventBody =
       readonly error: Failure;
       readonly discard: boolean;
     }
+  /** A durable step or wait, as the log needs it. Only `ctx.step` and the like write it. */
+  | ({ readonly type: 'step.stored' } & StepRecord)
+  /** The run waits for a time or an event and holds no process. It starts again when that comes. */
+  | { readonly type: 'run.suspended' }
   | {
       readonly type: 'run.finished';
       readonly outcome: Outcome;
@@ -282,6 +320,8 @@ export interface Mark {
   readonly text: number;
   /** Usage of the task before this attempt of the run. */
   readonly usage?: Usage;
+  /** The first entry of the first run of the turn. */
+  readonly from?: Seq;
   /** Between runs: how many turns had been submitted when the last run ended. */
   readonly turns?: number;
 }
@@ -335,6 +375,12 @@ export interface Snapshot {
    * id of its turn, and the artifact ids in the order in which they were begun.
    */
   readonly delivered?: { readonly turn: string; readonly artifacts: readonly string[] };
+  /** Durable steps of the open or last run. */
+  readonly steps?: StepMark;
+  /** Durable waits of the open run that are not over. */
+  readonly waits?: readonly OpenWait[];
+  /** The run is suspended until one of `waits` is over. */
+  readonly suspended?: true;
   /** The usage of all runs of the task. */
   readonly usage?: Usage;
   /** The error of the last run, if it failed. */

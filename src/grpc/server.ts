@@ -94,7 +94,7 @@ export interface GrpcListening extends AsyncDisposable {
   readonly calls: number;
 }
 
-/** The limits, which must be positive, with their defaults. Some have a default where they apply. */
+/** The limits, which must be positive, and their defaults. Some have theirs where they apply. */
 const LIMITS = {
   maxMessageBytes: 4 * 2 ** 20,
   maxStreams: 1_000,

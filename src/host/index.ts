@@ -61,6 +61,10 @@ export type {
   SpawnOptions,
 } from './launch/custom-process.ts';
 export { startup, type StartupInput, type WarmQuery } from './query/warm-query.ts';
+export {
+  fileSessionStore,
+  type FileSessionStoreOptions,
+} from './transcripts/file-session-store.ts';
 export { InMemorySessionStore, type SessionStore } from './transcripts/session-store.ts';
 export type { SessionKey, SessionStoreEntry } from '../wire/transcript.ts';
 export type { SDKSessionInfo, SessionMessage } from './transcripts/transcript-files.ts';

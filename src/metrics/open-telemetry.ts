@@ -118,6 +118,11 @@ class RunSpans implements RunListener {
         span?.end();
         return;
       }
+      case 'step.stored':
+        return this.#storedStep(event);
+      case 'run.suspended':
+        this.#span.setAttribute('duolane.outcome', 'suspended');
+        return;
       case 'run.finished':
         this.#span.setAttributes(usageAttributes(event.usage));
         this.#span.setAttribute('duolane.outcome', event.outcome);
@@ -178,6 +183,20 @@ class RunSpans implements RunListener {
     const tracer = this.#api.trace.getTracer('duolane');
     const connect = tracer.startSpan('connect', { startTime: this.#startedAt }, this.#context);
     connect.end(Math.max(this.#startedAt, calledAt));
+  }
+
+  /** A durable step, known when its attempt is over. A stored step that is not run has no span. */
+  #storedStep(event: Extract<AgentEvent, { readonly type: 'step.stored' }>): void {
+    const { id, kind, status, attempt = 1, ms, error, at = Date.now() } = event;
+    if (kind !== 'step' || ms === undefined) {
+      this.#span.addEvent(`${kind} ${id}: ${status}`);
+      return;
+    }
+    const attributes = { 'duolane.step.id': id, 'duolane.step.attempt': attempt };
+    const tracer = this.#api.trace.getTracer('duolane');
+    const span = tracer.startSpan(`step ${id}`, { attributes, startTime: at - ms }, this.#context);
+    if (error) this.#fail(span, error.code);
+    span.end(at);
   }
 
   #start(name: string, parent: Context, attributes: Attributes): Span {

@@ -146,6 +146,8 @@ class AgUiEncoder implements OutputEncoder {
         return this.#end(entry);
       case 'input.required':
       case 'frame':
+      case 'step.stored':
+      case 'run.suspended':
         return []; // questions are in the outcome of the run
       case 'custom':
         return [event('CUSTOM', at, { name: entry.name, value: entry.data ?? null })];

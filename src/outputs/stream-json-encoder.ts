@@ -154,6 +154,8 @@ class StreamJsonEncoder implements OutputEncoder {
         return this.#finish(entry);
       case 'input.required':
       case 'frame':
+      case 'step.stored':
+      case 'run.suspended':
       case 'custom':
         return [];
     }

@@ -196,6 +196,8 @@ class UiMessageEncoder implements OutputEncoder {
       case 'run.finished':
         return this.#end(entry);
       case 'frame':
+      case 'step.stored':
+      case 'run.suspended':
         return [];
     }
   }

@@ -26,6 +26,8 @@ import { blobsOf, removerOf, serverOptions } from './server-options.ts';
 import { createMetrics } from './routes/metrics-route.ts';
 import { createOperators, forOperators } from './auth/operators.ts';
 import { outputRoutes } from './routes/front-ends.ts';
+import { createEvents, isEventPath } from './routes/event-routes.ts';
+import { readPublicUrl } from './public-url.ts';
 import { createReadiness } from './readiness.ts';
 import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './routes/page-files.ts';
@@ -169,8 +171,10 @@ async function open(
   const { graceMs, timeoutMs, maxRuns, queue } = options;
   const { maxRunsPerOwner } = limits;
   let state: 'starting' | 'ready' | 'draining' = 'starting';
+  const events = createEvents(options.events, () => publicUrl ?? listening.url, logger);
   const unaudited = createRunner({
     log,
+    eventUrl: events.eventUrl,
     observer: metrics.observer,
     ...omitUndefined({ graceMs, timeoutMs, maxRuns, queue, maxRunsPerOwner }),
     logger,
@@ -301,6 +305,7 @@ async function open(
       ...common,
     }),
     ...outputRoutes({ ...common, agents: names }),
+    ...events.routes(common),
     ...audit.routes.map((each) => forOperators(each, isOperator)),
     ...blobRoutes(blobsOf(modules, options.blobs)),
     ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
@@ -323,19 +328,6 @@ async function open(
     audit: (entry) => audit.record(entry),
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   };
-}
-
-/**
- * Removes slashes at the end, since paths are appended to it. Throws `invalid` unless it is
- * http(s).
- */
-function readPublicUrl(given: string | undefined): string | undefined {
-  if (given === undefined || /^https?:$/.test(URL.canParse(given) ? new URL(given).protocol : ''))
-    return given?.replace(/(?<!\/)\/+$/, '');
-  throw new DuolaneError(
-    'invalid',
-    `invalid publicUrl "${given}": expected an http or https address`,
-  );
 }
 
 /** The limits that a store enforces, for the store that serve() opens. */
@@ -388,6 +380,7 @@ function isOpen(request: Request): boolean {
     pathname === '/readyz' ||
     pathname === RESOURCE_PATH ||
     isCardPath(pathname) ||
+    isEventPath(pathname) ||
     (request.method !== 'POST' && (isPage(pathname) || pathname === SESSION_PATH))
   );
 }

@@ -13,6 +13,7 @@ const ONCE = [
   'operators',
   'audit',
   'session',
+  'events',
   'publicUrl',
   'origins',
   'page',

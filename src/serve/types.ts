@@ -7,6 +7,7 @@ import type { BlobStore } from '../task/blob-store.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { AuditOptions } from './auth/audit-log.ts';
 import type { Auth } from './auth/guard.ts';
+import type { EventOptions } from './routes/event-routes.ts';
 import type { ServeLimits } from './server-limits.ts';
 import type { Retention } from './retention.ts';
 import type { LoginSessionOptions } from './auth/login-session.ts';
@@ -38,6 +39,8 @@ export interface ServeOptions {
   readonly audit?: AuditOptions | false;
   /** How browsers stay signed in to the page, if the server has `auth`. */
   readonly session?: LoginSessionOptions;
+  /** The key of the signed addresses that `ctx.eventUrl` makes. */
+  readonly events?: EventOptions;
   /**
    * The address at which callers reach this server, if it differs from its own, such as behind a
    * proxy. Agent cards contain it. With https, the cookie of the page is `Secure`.

@@ -1,6 +1,7 @@
 import { type Answer, type InputRequest, MAX_ANSWERS } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { parseId } from '../event/event-id.ts';
+import { awaitsEvent } from '../event/fold/steps.ts';
 import { parseDecision } from '../event/text/parse-decision.ts';
 import type { Part, Snapshot } from '../event/types.ts';
 import { nameId } from './name-id.ts';
@@ -66,7 +67,9 @@ export async function matchAnswers(
   lastEventId?: string,
 ): Promise<PostedParts> {
   const { pending } = snapshot;
-  const unknown = answers.find(({ id }) => !pending.some((request) => request.id === id));
+  const unknown = answers.find(
+    ({ id }) => !pending.some((request) => request.id === id) && !awaitsEvent(snapshot, id),
+  );
   if (unknown) {
     await refuseAnswered(log, snapshot, unknown.id);
     throw bad(`question "${unknown.id}" not found; the task does not wait for it`);

@@ -88,6 +88,21 @@ export interface TaskLog extends AsyncDisposable {
   bookmark(mark: Bookmark): Promise<void>;
   bookmarks(task?: string): AsyncIterable<Bookmark>;
   /**
+   * Stores values with the claimed task, in one commit, to continue its work on any replica; a
+   * value that is undefined is deleted. Throws `fenced` if the claim is lost, and `invalid` for a
+   * key or value that cannot be stored. They are deleted with the task.
+   */
+  setValues(
+    claim: Claim,
+    values: readonly (readonly [key: string, value: unknown])[],
+  ): Promise<void>;
+  /** Yields the stored values of a task whose key starts with `prefix`, in the order of keys. */
+  values(
+    task: string,
+    prefix: string,
+    options?: Abortable,
+  ): AsyncIterable<readonly [key: string, value: unknown]>;
+  /**
    * Deletes or compacts ended tasks; returns how many. May run at any time, also on several
    * replicas. It works in small steps; an abort ends it between two of them.
    */
@@ -221,6 +236,12 @@ export interface TaskQuery extends TaskFilter, ListOptions {
   readonly outline?: boolean;
 }
 
+/** A value that an agent keeps with its task, as JSON. */
+export interface StoredValue {
+  readonly key: string;
+  readonly value: string;
+}
+
 /** The saved position and data of a named reader of a task. */
 export interface Bookmark {
   readonly task: string;
@@ -325,6 +346,8 @@ export interface RunnerOptions {
    * crash one replica after the other. 10 by default.
    */
   readonly maxAttempts?: number;
+  /** Makes the addresses of `ctx.eventUrl`. `serve` has one. */
+  readonly eventUrl?: EventUrls;
   /** The name of the runner in the store; made of host, process and a random part by default. */
   readonly name?: string;
   /** By default warnings and errors become warnings of the process, which Node prints to stderr. */
@@ -332,6 +355,21 @@ export interface RunnerOptions {
   /** Observes the runs of this process, for metrics and traces. */
   readonly observer?: RunObserver;
 }
+
+/** An event from outside that a task waits for. */
+export interface AwaitedEvent {
+  readonly task: string;
+  /** `messageId` of the turn whose run waits. */
+  readonly turn: string;
+  /** The id of `waitFor`. */
+  readonly id: string;
+}
+
+/** Returns the signed address to which an event can be posted. */
+export type EventUrls = (
+  target: AwaitedEvent,
+  options?: { readonly expiresInMs?: number },
+) => string;
 
 /** Observes runs as they happen, in order and synchronously. It must be fast and must not throw. */
 export interface RunObserver {

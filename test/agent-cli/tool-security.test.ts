@@ -387,6 +387,40 @@ describe('a permanent permission', () => {
     expect(asked).toEqual([approved, other]);
   });
 
+  test.each([
+    ['Write', { file_path: 'a.txt' }, 'Write', { file_path: '../other.txt' }],
+    ['Write', { file_path: 'a.txt' }, 'Write', { file_path: '.git/config' }],
+    ['Read', { file_path: '../secret/a' }, 'Read', { file_path: '../secret/b' }],
+    ['Read', { file_path: '../secret/a' }, 'Write', { file_path: '../secret/a' }],
+    ['Glob', { pattern: '*', path: '../secret' }, 'Write', { file_path: '../secret/a' }],
+    ['Glob', { pattern: '*', path: '../secret' }, 'Read', { file_path: '../secret/a' }],
+    ['Write', { file_path: '../secret/a' }, 'Write', { file_path: '../secret/b' }],
+    ['Write', { file_path: '../secret/{a,b}' }, 'Write', { file_path: '../secret/b' }],
+  ])('for %s of %j does not cover %s of %j', async (tool, input, then, other) => {
+    await using ws = await Workspace.open();
+    await mkdir(join(ws.root, 'secret'));
+    for (const name of ['a', 'b']) await writeFile(join(ws.root, 'secret', name), 'old');
+    const call = (name: string, given: object): JsonObject => ({
+      tools: [{ name, input: { content: 'new', ...given } }],
+    });
+    const model = await ws.script([
+      call(tool, input),
+      call(tool, input),
+      call(then, other),
+      { text: 'done' },
+    ]);
+    await using host = new RawHost(ws, [...ALL, model, '--permission-prompt-tool=stdio']);
+    const asked: unknown[] = [];
+    host.respond('can_use_tool', ({ tool_name, permission_suggestions }) => {
+      asked.push(tool_name);
+      return { behavior: 'allow', updatedPermissions: permission_suggestions };
+    });
+    host.prompt('go');
+    expect(await host.result()).toMatchObject({ result: 'done' });
+    const isPattern = JSON.stringify(input).includes('{a,b}');
+    expect(asked).toEqual(isPattern ? [tool, tool, then] : [tool, then]);
+  });
+
   test('with an empty pattern allows nothing', async () => {
     await using ws = await Workspace.open();
     const call = { tools: [{ name: 'Bash', input: { command: 'echo a' } }] };

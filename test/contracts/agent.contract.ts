@@ -44,6 +44,11 @@ export function contextFor(
     task,
     async *history() {},
     logger: quiet,
+    step: async (id, run) =>
+      run({ signal: controller.signal, key: `${task.task}/${id}`, attempt: 1 }),
+    sleep: async () => {},
+    waitFor: () => new Promise(() => {}),
+    eventUrl: (id) => `http://localhost/events/${id}`,
   };
   return {
     ctx,

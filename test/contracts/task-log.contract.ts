@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentEvent, Seq } from '../../src/event/types.ts';
 import type { Claim, TaskLog } from '../../src/task/index.ts';
 import type { Store } from '../../src/task/store/index.ts';
+import { storedValuesContract } from './stored-values.contract.ts';
 import { taskReadsContract } from './task-reads.contract.ts';
 import {
   answer,
@@ -25,6 +26,7 @@ import { notesOf } from '../support/task/claim-notes.ts';
  */
 export function taskLogContract(name: string, open: () => Promise<Store>): void {
   taskReadsContract(name, open);
+  storedValuesContract(name, open);
 
   describe(`task log, writing: ${name}`, () => {
     let world: World;

@@ -5,6 +5,7 @@ import { canceledRuns } from './task-runs/cancels.ts';
 import { mortalRuns } from './task-runs/crashes.ts';
 import { askingRuns } from './task-runs/questions.ts';
 import type { Place } from './task-runs/fixture.ts';
+import { steppedRuns } from './task-runs/steps.ts';
 import { streamedRuns } from './task-runs/turns.ts';
 import { World } from '../task/replica-world.ts';
 
@@ -27,5 +28,6 @@ export function taskRunsContract(
     canceledRuns(place);
     mortalRuns(place);
     askingRuns(place);
+    steppedRuns(place);
   });
 }

@@ -35,8 +35,9 @@ export function pageKit(opened: Opened): Kit {
       const page = await opened.browser.newPage({ viewport, ...options });
       pages.push(page);
       page.on('console', (message: { type(): string; text(): string }) => {
-        if (message.type() === 'error' || message.type() === 'warning')
-          problems.push(message.text());
+        if (message.type() !== 'error' && message.type() !== 'warning') return;
+        // `await using` ends the server of a test before its page, which then cannot reconnect.
+        if (!message.text().includes('net::ERR_CONNECTION_REFUSED')) problems.push(message.text());
       });
       page.on('pageerror', (error: Error) => problems.push(String(error)));
       page.on('request', (request: { url(): string }) => {

@@ -1,8 +1,9 @@
 import { Pool } from 'pg';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { STORE_METHODS, type Store, storeFromCalls } from '../../src/task/store/index.ts';
-import { postgresDatabase } from '../../src/task/postgres/postgres-log.ts';
+import { postgresDatabase, postgresSessionStore } from '../../src/task/postgres/postgres-log.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
+import { sessionStoreContract } from '../contracts/session-store.contract.ts';
 import { taskLogContract } from '../contracts/task-log.contract.ts';
 import { taskRunsContract } from '../contracts/task-runs.contract.ts';
 import { suite } from '../verifies.ts';
@@ -24,7 +25,7 @@ suite('postgres contract', postgresMissing, () => {
   /** The same tables, empty: that costs less than making them. */
   const open = async (): Promise<Store> => {
     await pool.query(`set search_path to duolane;
-      truncate tasks, snapshots, entries, turns, bookmarks, replicas; reset search_path`);
+      truncate tasks, snapshots, entries, turns, bookmarks, task_values, session_entries, replicas; reset search_path`);
     return postgresDatabase({ pool, pollMs: 500 });
   };
 
@@ -50,4 +51,18 @@ suite('postgres contract', postgresMissing, () => {
   taskLogContract('postgres', open);
   taskLogContract('postgres, notified by another replica', apart);
   taskRunsContract('postgres', open);
+  test('a session store is disposed twice and concurrently, in use', async () => {
+    const store = await postgresSessionStore({ connectionString: server.url });
+    const using = store.append({ projectKey: 'p', sessionId: 's' }, [{ n: 1 }]).catch(() => {});
+    await Promise.all([store[Symbol.asyncDispose](), store[Symbol.asyncDispose]()]);
+    await store[Symbol.asyncDispose]();
+    await using;
+    const late = store.load({ projectKey: 'p', sessionId: 's' });
+    await expect(late).rejects.toMatchObject({ name: 'DuolaneError' });
+  });
+
+  sessionStoreContract('postgres', async () => {
+    await pool.query('truncate duolane.session_entries');
+    return postgresSessionStore({ pool });
+  });
 });

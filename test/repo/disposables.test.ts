@@ -409,6 +409,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'task/postgres/listen-notify-bus.ts': 'needs a database: test/postgres',
   'task/postgres/nats-bus.ts': 'needs a NATS server: test/postgres',
   'task/postgres/postgres-store.ts': 'needs a database: test/postgres',
+  'task/postgres/session-store.ts': 'needs a database: test/postgres',
   'task/log/store-health.ts': 'passes on to the store',
 };
 

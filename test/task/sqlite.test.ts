@@ -49,7 +49,8 @@ function toSchema3(file: string): void {
     drop table turns;
     alter table old_turns rename to turns;
     create index turns_task on turns(task);
-    drop table outlines;
+    drop table outlines; drop table task_values;
+    drop index tasks_due; alter table tasks drop column due_at;
     delete from migrations where version > 3`);
   db.close();
 }
@@ -292,7 +293,8 @@ describe('sqlite log', () => {
       create index tasks_owner on tasks(owner, changed_at, key);
       alter table tasks rename column changed_seq to seq;
       create index turns_task on turns(task);
-      drop table outlines;
+      drop table outlines; drop table task_values;
+      drop index tasks_due; alter table tasks drop column due_at;
       delete from migrations where version > 1`);
     db.close();
     await using log = await sqliteLog({ file });

@@ -206,17 +206,17 @@ test('a store that refuses claims is reported once, and when it recovers', async
   const { logger, lines } = recorder();
   const replica = world.replica({ pollMs: 5, logger });
   const { log, faults } = replica;
-  let refused = 0;
-  faults.failsBefore = (method) => method === 'claim' && ++refused < 10;
+  let refuses = true;
+  faults.failsBefore = (method) => method === 'claim' && refuses;
   let idle = 0;
   await log.submit(turn('a', 't'));
   const stop = new AbortController();
   const onIdle = (): void => void (idle += 1);
   const claims = log.claims('w', { agents: ['a'], signal: stop.signal, onIdle });
   const claim = collect(claims, 1);
-  while (refused === 0) await new Promise((resolve) => setImmediate(resolve));
-  await new Promise((resolve) => setImmediate(resolve));
+  while (lines.length === 0) await new Promise((resolve) => setImmediate(resolve));
   expect(await log.health()).toMatchObject({ ok: false, failure: { code: 'network' } });
+  refuses = false;
   expect(await claim).toMatchObject([{ task: 't' }]);
   expect(idle).toBe(0);
   expect(lines).toEqual([

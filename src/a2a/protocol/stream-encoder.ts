@@ -185,6 +185,8 @@ class LogEncoder implements A2AEncoder {
       case 'cancel.requested':
       case 'step.started':
       case 'step.finished':
+      case 'step.stored':
+      case 'run.suspended':
       case 'text.end':
       case 'reasoning.delta':
       case 'reasoning.end':

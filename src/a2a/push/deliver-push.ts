@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { sleep } from '../../stream/abort.ts';
 import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
-import { resolvePublicAddress } from './public-address.ts';
+import { resolvePublicAddress } from './resolve-webhook.ts';
 import { RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';

@@ -6,7 +6,7 @@ import { sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { nameId } from '../../task/name-id.ts';
 import type { TaskLog } from '../../task/types.ts';
-import { resolvePublicAddress } from './public-address.ts';
+import { resolvePublicAddress } from './resolve-webhook.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';

@@ -160,18 +160,38 @@ function readPart(part: unknown, index: number): Part {
   return { bytes, ...name, ...more, mediaType: mediaType ?? 'application/octet-stream' };
 }
 
-/** Separates data parts `{answers: […]}`, which answer questions of the task, from content. */
+/**
+ * Separates data parts from content that answer questions of the task, `{answers: […]}`, or bring
+ * the events that it waits for, `{awaitedEvents: [{id, data}]}`.
+ */
 function takeAnswers(given: readonly Part[]): Pick<SendRequest, 'answers' | 'parts'> {
   const answers: Answer[] = [];
   const parts: Part[] = [];
   for (const part of given) {
-    const inside = 'data' in part && isObject(part.data) ? part.data['answers'] : undefined;
-    if (!Array.isArray(inside)) parts.push(part);
+    const data = 'data' in part && isObject(part.data) ? part.data : {};
+    const inside = data['answers'];
+    const events = isEventList(data) ? data.awaitedEvents : undefined;
+    if (events) for (const { id, data: content } of events) answers.push(eventAnswer(id, content));
+    else if (!Array.isArray(inside)) parts.push(part);
     // `push(...inside)` would overflow the stack with a hundred thousand answers.
     else for (const answer of inside as readonly unknown[]) answers.push(readAnswer(answer));
   }
   return { answers, parts };
 }
+
+// A data part of another shape is content, whatever its members are called.
+const isEventList = (
+  data: JsonObject,
+): data is {
+  readonly awaitedEvents: readonly { readonly id: string; readonly data?: unknown }[];
+} =>
+  Object.keys(data).length === 1 &&
+  Array.isArray(data['awaitedEvents']) &&
+  data['awaitedEvents'].length > 0 &&
+  data['awaitedEvents'].every((event) => isObject(event) && typeof event['id'] === 'string');
+
+const eventAnswer = (id: string, content: unknown): Answer =>
+  content === undefined ? { id, action: 'accept' } : { id, action: 'accept', content };
 
 function readAnswer(answer: unknown): Answer {
   if (isObject(answer) && typeof answer['id'] === 'string') {

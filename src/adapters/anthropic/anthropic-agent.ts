@@ -168,12 +168,14 @@ async function* attempt(
     isError: true,
   });
   if (!tools) return refused(`unknown tool "${call.name}"`);
+  let { args } = call;
   if (needsApproval?.(call)) {
-    const [verdict] = await approve([call], ctx);
+    const [verdict] = await approve([call], ctx, { edits: true });
     if (!verdict?.approved) return refused(verdict?.reason ?? 'the call was not allowed');
+    args = verdict.args;
   }
   try {
-    return yield* callTool(tools, call, ctx, known);
+    return yield* callTool(tools, { ...call, args }, ctx, known);
   } catch (error) {
     ctx.signal.throwIfAborted();
     const { code, message } = DuolaneError.from(error);

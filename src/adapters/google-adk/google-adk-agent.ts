@@ -1,4 +1,4 @@
-import type { Answer, InputRequest } from '../../ask.ts';
+import { type Answer, approvedArgs, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { asObject, asObjects, asString, isObject, type JsonObject } from '../../json.ts';
@@ -40,8 +40,15 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
     const sent = responsesIn(await openSession(runner, session));
     const reader = new EventReader();
     // An answer without a call is in the log until the run ends, also if the session has it.
-    const unsent = ctx.task.answers.filter(({ id }) => !sent.has(requestOf(id).id));
-    const known = unsent.length > 0 ? unsent : ctx.task.answers;
+    const asked = ctx.task.answered ?? [];
+    const decided = ctx.task.answers.map((answer) =>
+      unlessChanged(
+        answer,
+        asked.find(({ id }) => id === answer.id),
+      ),
+    );
+    const unsent = decided.filter(({ id }) => !sent.has(requestOf(id).id));
+    const known = unsent.length > 0 ? unsent : decided;
     let message =
       known.length > 0 ? answers(known) : { role: 'user', parts: turn.parts.map(partOf) };
     for (;;) {
@@ -124,7 +131,23 @@ const askAll = (
   turn: Turn,
   { ask, signal }: AgentContext,
 ): Promise<readonly Answer[]> =>
-  Promise.all(requests.map((request) => ask(question(request, turn), { signal })));
+  Promise.all(
+    requests.map(async (request) => {
+      const asked = question(request, turn);
+      return unlessChanged(await ask(asked, { signal }), asked);
+    }),
+  );
+
+/**
+ * The answer, or a decline if the person has changed the call: ADK can only confirm a call as it
+ * is.
+ */
+function unlessChanged(answer: Answer, asked: InputRequest | undefined): Answer {
+  const { action, content } = answer;
+  if (action !== 'accept' || asked?.kind !== 'approval') return answer;
+  const approved = approvedArgs(content, asObject(asked.data), 'args');
+  return approved && !approved.changed ? answer : { ...answer, action: 'decline' };
+}
 
 /**
  * The question's id holds the ids of the waiting call and of ADK's request, which the answer needs.

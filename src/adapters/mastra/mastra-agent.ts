@@ -50,7 +50,7 @@ export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptio
     }
     for (let [next, ...others] = waiting; next; [next, ...others] = waiting) {
       const { callId: toolCallId, runId } = next;
-      const [verdict] = await approve([next], ctx, () => `${toolCallId}/${runId}`);
+      const [verdict] = await approve([next], ctx, { idOf: () => `${toolCallId}/${runId}` });
       const given = { ...settings, runId, toolCallId } as never;
       const more = yield* reader.read(
         verdict?.approved ? agent.approveToolCall(given) : agent.declineToolCall(given),

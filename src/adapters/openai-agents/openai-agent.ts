@@ -65,7 +65,7 @@ export function openaiAgents(start: OpenAiRun): Agent {
         ...callOf(interruption),
         interruption,
       }));
-      for (const { of: call, approved } of await approve(calls, ctx, questionId)) {
+      for (const { of: call, approved } of await approve(calls, ctx, { idOf: questionId })) {
         if (approved) result.state.approve(call.interruption as never);
         else {
           reader.decline(call.callId);

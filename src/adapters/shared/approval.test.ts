@@ -28,6 +28,22 @@ test('two calls with one id are asked about one by one', async () => {
   expect(verdicts.map(({ approved }) => approved)).toEqual([true, false]);
 });
 
+test.each([
+  ['arguments', { amount: 2 }],
+  ['data', { name: 'pay', args: { amount: 2 } }],
+])('a call whose %s the person has changed does not run unchanged', async (_, content) => {
+  const call = { callId: 'c', name: 'pay', args: { amount: 1 } };
+  const { signal } = new AbortController();
+  const ask: Ask = async ({ id }) => ({ id, action: 'accept', content });
+  const [refused] = await approve([call], { ask, signal });
+  expect(refused).toMatchObject({
+    approved: false,
+    reason: expect.stringContaining('{"amount":2}') as string,
+  });
+  const [changed] = await approve([call], { ask, signal }, { edits: true });
+  expect(changed).toMatchObject({ approved: true, args: { amount: 2 } });
+});
+
 /** A run of the SDK that wants two equal calls approved, then ends with what was decided. */
 function equalCalls(): (input: unknown) => Promise<OpenAiStream> {
   const decided: string[] = [];

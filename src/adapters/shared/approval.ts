@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { approvedArgs } from '../../ask.ts';
 import type { AgentContext, Turn } from '../../event/types.ts';
 
 /** A call that needs the approval of a person. */
@@ -12,37 +13,51 @@ export interface Pending {
 export interface ApprovalVerdict<Call extends Pending = Pending> {
   readonly of: Call;
   readonly approved: boolean;
-  /** The text that the person gave when declining. */
+  /** The text that the person gave when declining, or why the approval does not count. */
   readonly reason?: string;
+  /** The arguments that the person approved, if the caller can use changed ones. */
+  readonly args?: unknown;
+}
+
+/** How an adapter uses approvals. */
+export interface ApproveOptions<Call extends Pending = Pending> {
+  readonly idOf?: (call: Call) => string;
+  /** Whether the call can be made with other arguments. If not, a changed approval declines it. */
+  readonly edits?: boolean;
 }
 
 /**
  * Asks a person about each call and waits for all answers. If the run is suspended meanwhile, it
  * throws `suspended`, which the caller must not catch. The id of the question contains that of its
  * call, so that a run which finds the call in the log finds the answer too. Calls with one id are
- * asked about one by one (`…-2`).
+ * asked about one by one (`…-2`). A call never runs with arguments that the person has changed.
  */
 export async function approve<Call extends Pending>(
   calls: readonly Call[],
   { ask, signal }: Pick<AgentContext, 'ask' | 'signal'>,
-  idOf: (call: Call) => string = ({ callId }) => `${callId}/approval`,
+  { idOf = ({ callId }) => `${callId}/approval`, edits = false }: ApproveOptions<Call> = {},
 ): Promise<readonly ApprovalVerdict<Call>[]> {
   const numbered = numberedIds();
   return Promise.all(
     calls.map(async (call): Promise<ApprovalVerdict<Call>> => {
       const { callId, name, args } = call;
+      const data = { name, args };
       const { action, content } = await ask(
-        {
-          id: numbered(idOf(call)),
-          kind: 'approval',
-          message: `Allow ${name}?`,
-          callId,
-          data: { name, args },
-        },
+        { id: numbered(idOf(call)), kind: 'approval', message: `Allow ${name}?`, callId, data },
         { signal },
       );
-      const reason = action !== 'accept' && typeof content === 'string' ? content : undefined;
-      return { of: call, approved: action === 'accept', ...(reason !== undefined && { reason }) };
+      if (action !== 'accept')
+        return {
+          of: call,
+          approved: false,
+          ...(typeof content === 'string' && { reason: content }),
+        };
+      const given = approvedArgs(content, data, 'args');
+      if (given && (edits || !given.changed)) return { of: call, approved: true, args: given.args };
+      const reason = given
+        ? `The person approved other arguments, so the call did not run. Call ${name} again with ${JSON.stringify(given.args)}`
+        : 'The person changed the call in an invalid way, so it did not run.';
+      return { of: call, approved: false, reason };
     }),
   );
 }

@@ -15,6 +15,7 @@ export type FrameReader = (frame: Frame) => readonly AgentEvent[];
  * Reads both lanes of a stream-json pipe as agent events. It has no side effects, so the adapter,
  * `wrap` and `replay` get the same events from the same frames. With partial messages, text comes
  * from the deltas and the complete block that follows is skipped; without, it comes from the block.
+ * `openCalls` are those of an earlier run, whose results the CLI may send now.
  *
  * @example
  * ```ts
@@ -28,8 +29,11 @@ export type FrameReader = (frame: Frame) => readonly AgentEvent[];
  *   for (const event of read(frame)) console.log(event.type);
  * ```
  */
-export function frameReader(): FrameReader {
-  const talk: SpeakerContext = { streamed: new Set(), names: new Map(), steps: 0 };
+export function frameReader(
+  openCalls: readonly { readonly callId: string; readonly name: string }[] = [],
+): FrameReader {
+  const known = openCalls.map(({ callId, name }) => [callId, name] as const);
+  const talk: SpeakerContext = { streamed: new Set(), names: new Map(known), steps: 0 };
   const { streamed, names } = talk;
   const speakers = new Map<string, Speaker>();
   let started = false;

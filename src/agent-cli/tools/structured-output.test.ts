@@ -39,3 +39,9 @@ test('an unknown $schema is refused by name', async () => {
 test('an invalid schema is refused', async () => {
   await expect(structuredTool({ type: 'strange' })).rejects.toMatchObject({ code: 'invalid' });
 });
+
+test('an asynchronous schema, which would accept everything, is refused', async () => {
+  await expect(structuredTool({ $async: true, type: 'object' })).rejects.toMatchObject({
+    code: 'invalid',
+  });
+});

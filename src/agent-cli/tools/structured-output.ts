@@ -19,6 +19,8 @@ export async function compileOutputSchema(schema: JsonObject): Promise<SchemaChe
   let validate: ReturnType<typeof ajv.compile>;
   try {
     validate = ajv.compile(rest);
+    // Its result would be a promise, which counts as valid.
+    if ('$async' in validate) throw new Error('$async is not supported');
   } catch (cause) {
     throw new DuolaneError(
       'invalid',
@@ -55,19 +57,34 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
   };
 }
 
+const OPTIONS = { allErrors: true, strict: false, validateFormats: false, logger: false } as const;
+
 /**
  * The validator of the draft that `$schema` names; draft 2020-12, with `prefixItems`, by default.
+ * Throws `invalid` for another draft.
  */
-async function validatorOf($schema: unknown): Promise<Ajv> {
-  const options = { allErrors: true, strict: false, validateFormats: false } as const;
+export function ajvOf($schema: unknown): {
+  readonly module: string;
+  readonly options: typeof OPTIONS;
+} {
+  const options = OPTIONS;
   const name = typeof $schema === 'string' ? $schema : 'draft/2020-12';
-  if (name.includes('draft/2020-12'))
-    return new (await import('ajv/dist/2020.js')).Ajv2020(options);
-  if (name.includes('draft/2019-09'))
-    return new (await import('ajv/dist/2019.js')).Ajv2019(options);
-  if (/draft-0[67]/.test(name)) return new (await import('ajv')).Ajv(options);
+  if (name.includes('draft/2020-12')) return { module: 'ajv/dist/2020.js', options };
+  if (name.includes('draft/2019-09')) return { module: 'ajv/dist/2019.js', options };
+  if (/draft-0[67]/.test(name)) return { module: 'ajv', options };
   throw new DuolaneError(
     'invalid',
     `unknown $schema "${name}" of the output schema; available: draft 2020-12, 2019-09, draft-07, draft-06`,
   );
+}
+
+async function validatorOf($schema: unknown): Promise<Ajv> {
+  switch (ajvOf($schema).module) {
+    case 'ajv/dist/2020.js':
+      return new (await import('ajv/dist/2020.js')).Ajv2020(OPTIONS);
+    case 'ajv/dist/2019.js':
+      return new (await import('ajv/dist/2019.js')).Ajv2019(OPTIONS);
+    default:
+      return new (await import('ajv')).Ajv(OPTIONS);
+  }
 }

@@ -78,21 +78,23 @@ export async function askHost(
   return { behavior: 'deny', message, interrupt: clear && answer['interrupt'] === true };
 }
 
-/** Updates that the host can return as `updatedPermissions` to avoid the same request later. */
+/**
+ * Updates that the host can return as `updatedPermissions` to avoid the same request later. Each
+ * covers only what the person was shown: a rule for the tool would cover every file, also outside
+ * of the working directories, and a further directory would include writing to it.
+ */
 function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
-  const rule = { toolName, ...(facts.command !== undefined && { ruleContent: facts.command }) };
   const destination = 'session';
-  // A rule for the tool would cover every file, and the person approved this one only.
   if (facts.guarded) return [];
-  if (facts.outside !== undefined) {
-    return [{ type: 'addDirectories', directories: [facts.outside], destination }];
-  }
-  // No rule is suggested for an empty command or one with `*`: the rule would be a pattern and
-  // cover more than the approved command. `rm *.log` would allow `rm -rf src a.log`.
-  const { command } = facts;
-  if (command !== undefined && (command.trim() === '' || command.includes('*'))) return [];
+  const ruleContent = facts.path ? `/${facts.path.real}` : facts.command;
+  // No rule is suggested for an empty command, or for one or a path with wildcards: the rule would
+  // be a pattern and cover more. `rm *.log` would allow `rm -rf src a.log`.
+  const wild = facts.path ? /[*?{}]/ : /\*|^\s*$/;
+  const rule = { toolName, ...(ruleContent !== undefined && { ruleContent }) };
   return [
-    { type: 'addRules', rules: [rule], behavior: 'allow', destination },
+    ...(ruleContent !== undefined && wild.test(ruleContent)
+      ? []
+      : [{ type: 'addRules', rules: [rule], behavior: 'allow', destination }]),
     ...(facts.edit ? [{ type: 'setMode', mode: 'acceptEdits', destination }] : []),
   ];
 }

@@ -201,7 +201,8 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
     }
     input = answer.input;
     approved = { facts, decision };
-    const problem = await schemaProblem(tool.spec.input_schema, input);
+    const { inputProblem } = await import('../tools/check-in-thread.ts');
+    const problem = await inputProblem(tool, input, signal);
     if (problem !== undefined) {
       const message = `The changed input of ${name} does not match its schema: ${problem}`;
       emit({ decision: 'deny', by: 'schema', message });
@@ -258,16 +259,6 @@ function reachesFurther(now: Decided, approved: Decided): boolean {
   if (now.facts.outside !== undefined && now.facts.outside !== approved.facts.outside) return true;
   const { behavior, reason, rule } = now.decision;
   return behavior === 'ask' && reason === 'rule' && rule !== approved.decision.rule;
-}
-
-/** The problems of an input; undefined: it is valid. With an invalid schema, no input is valid. */
-async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<string | undefined> {
-  const { compileOutputSchema } = await import('../tools/structured-output.ts');
-  try {
-    return (await compileOutputSchema(schema))(input);
-  } catch (reason) {
-    return DuolaneError.from(reason).message;
-  }
 }
 
 function emitDenied(session: CliSession, call: Named, message: string, reason: string): void {

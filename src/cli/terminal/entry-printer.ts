@@ -51,6 +51,9 @@ export class Printer {
       case 'retry':
         this.#line(style('yellow', `the model call failed (${entry.error.code}); retrying`));
         return entry.discard ? this.#void() : undefined;
+      case 'step.stored':
+        if (entry.status !== 'waiting' && entry.status !== 'retrying') return;
+        return this.#line(style('dim', stripControlCharacters(`${entry.id}: ${entry.status}`)));
       case 'run.started':
         return entry.discard ? this.#void() : undefined;
       case 'artifact':

@@ -81,6 +81,9 @@ test('a member that an entry does not change stays the same object', () => {
     delivered: { turn: 'm1', artifacts: ['r'] },
     usage: { inputTokens: 1 },
     error: { code: 'internal', message: 'x', retryable: false },
+    steps: { from: 3, attempt: 2 },
+    waits: [{ id: 'w', kind: 'event' }],
+    suspended: true,
     mark: { text: '' } as never,
   };
   const next = advance(full, { type: 'custom', name: 'n', data: {}, seq: 8, at: 9 });

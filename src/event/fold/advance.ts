@@ -3,6 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
 import { belongsTo, isFinal, entryViolation, openingState } from './entry-rules.ts';
 import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } from '../types.ts';
+import { foldStep, mayResume, takeEvents } from './steps.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
 import { addUsage } from '../usage.ts';
 
@@ -26,6 +27,7 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
  * - A call may stay open over an end as input-required; any other end must close it first.
  * - An answer is spent when its call (`<callId>/…`) closes; any other answer, when its run ends and
  *   does not wait.
+ * - run.suspended: working still, but no run is needed until a durable wait is over.
  * - A question is withdrawn when its call closes, or when its run ends without naming it.
  *
  * An entry costs only what it changes: no list of closed calls, parts or text is copied.
@@ -92,15 +94,21 @@ function copy(from: Snapshot): Draft {
   if (from.said !== undefined) draft.said = from.said;
   if (from.delivered !== undefined) draft.delivered = from.delivered;
   if (from.answered !== undefined) draft.answered = from.answered;
+  if (from.steps !== undefined) draft.steps = from.steps;
+  if (from.waits !== undefined) draft.waits = from.waits;
+  if (from.suspended !== undefined) draft.suspended = from.suspended;
   return draft;
 }
 
 /**
  * Returns the turn that the agent is called with next. Undefined if the task waits, is being
- * canceled, or has ended.
+ * canceled, or has ended. Durable waits up to `now` (Unix ms) are over; without it, only those
+ * whose event has arrived.
  */
-export function nextTurn(snapshot: Snapshot): Turn | undefined {
+export function nextTurn(snapshot: Snapshot, now = 0): Turn | undefined {
   if (isFinal(snapshot.state) || snapshot.canceling) return undefined;
+  if (mayResume(snapshot, now)) return snapshot.current;
+  if (snapshot.suspended) return undefined;
   // Working without a run: the run was suspended, and every question is answered now.
   if (snapshot.running || snapshot.state === 'working') return snapshot.current;
   return snapshot.unserved[0];
@@ -163,6 +171,11 @@ function fold(draft: Draft, entry: Entry): void {
       if (entry.usage) draft.usage = addUsage(draft.usage, entry.usage);
       if (!entry.path?.length) markStep(draft);
       return;
+    case 'step.stored':
+      return foldStep(draft, entry);
+    case 'run.suspended':
+      draft.suspended = true;
+      return;
     case 'retry':
       if (entry.discard && !entry.path?.length)
         draft.text = draft.text.slice(0, draft.mark?.text ?? 0);
@@ -191,6 +204,7 @@ function submit(draft: Draft, turn: Turn): void {
   draft.turns = turns;
   if (omitted > 0) draft.omitted = omitted;
   if (turn.parts.length > 0) draft.unserved = [...draft.unserved, turn];
+  takeEvents(draft, turn.answers ?? []);
   // The first answer to an open question counts. Any other answers nothing, and is ignored.
   const asked = new Set(draft.pending.map((request) => request.id));
   const given = (turn.answers ?? []).filter((answer) => asked.delete(answer.id));
@@ -226,10 +240,16 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   if (!again || entry.discard) draft.text = '';
   if (entry.discard && draft.delivered?.turn === id) delete draft.delivered;
   delete draft.error;
+  delete draft.suspended;
+  if (!again) {
+    delete draft.steps;
+    delete draft.waits;
+  }
   draft.running = true;
   draft.state = waiting(draft.pending);
   draft.mark = {
     text: draft.text.length,
+    from: (again ? draft.mark?.from : undefined) ?? draft.seq,
     ...(draft.usage !== undefined && { usage: draft.usage }),
   };
 }
@@ -237,13 +257,16 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
 function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
-  draft.mark = { text: 0, turns: countTurns(draft) };
+  // A run that ends has begun, so the mark has its first entry, except in older logs.
+  draft.mark = { text: 0, turns: countTurns(draft), from: draft.mark?.from ?? draft.seq };
   if (entry.outcome === 'input-required') {
     if (entry.pending) draft.pending = stillAsked(draft, entry.pending);
     draft.state = waiting(draft.pending);
     return;
   }
   if (entry.error) draft.error = entry.error;
+  delete draft.waits;
+  delete draft.suspended;
   draft.pending = [];
   draft.answers = [];
   delete draft.answered;

@@ -1,4 +1,5 @@
 import type { InputRequest } from '../../ask.ts';
+import { stepViolation } from './steps.ts';
 import { turnOf } from './turns.ts';
 import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
 
@@ -58,6 +59,8 @@ export function entryViolation(snapshot: Snapshot, entry: Entry): string | undef
   if (entry.type === 'run.started') return startViolation(snapshot, entry);
   if (!snapshot.running && !(snapshot.canceling && isEnd(entry)))
     return 'a run opens with run.started, and none is open';
+  if (snapshot.suspended && !snapshot.canceling)
+    return 'the run is suspended; it goes on with run.started';
   if (snapshot.canceling && isDelta(entry)) return 'no delta follows cancel.requested';
   return runViolation(snapshot, entry);
 }
@@ -105,6 +108,12 @@ function runViolation(snapshot: Snapshot, entry: Entry): string | undefined {
       return snapshot.pending.some((asked) => asked.id === entry.request.id)
         ? `question ${entry.request.id} is pending already`
         : undefined;
+    case 'step.stored':
+      return stepViolation(snapshot, entry);
+    case 'run.suspended':
+      return snapshot.waits?.length
+        ? undefined
+        : 'a run without a durable wait cannot be suspended';
     case 'run.finished':
       return endViolation(snapshot, entry.outcome);
     default:

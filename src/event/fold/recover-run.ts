@@ -15,11 +15,16 @@ export const CANCELED_TEXT = 'Response stopped.';
  * - A question is open, or an answer is not spent: the run ends as input-required, since a wait
  *   must not fail. The agent is called again once nothing is pending.
  * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again.
+ * - A durable wait is open: the run is suspended, since a wait must not fail.
  * - Otherwise the run fails as `interrupted`.
  *
- * Between runs there is nothing to recover except a cancel.
+ * A suspended run is left as it is: its wait goes on. Between runs there is nothing to recover
+ * except a cancel.
  */
-export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
+export function recoverRun(
+  snapshot: Snapshot,
+  agent: Pick<Agent, 'resumable' | 'continues'>,
+): AgentEvent[] {
   const { calls, text } = snapshot;
   const used = snapshot.running ? usageSince(snapshot.mark?.usage, snapshot.usage) : {};
   const usage = Object.keys(used).length > 0 && { usage: used };
@@ -28,7 +33,7 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>):
       ...failOpenCalls(calls, 'canceled'),
       { type: 'run.finished', outcome: 'canceled', text: CANCELED_TEXT, ...usage },
     ];
-  if (!snapshot.running) return [];
+  if (!snapshot.running || snapshot.suspended) return [];
   // A call whose arguments were still arriving can never be finished, so the task does not wait for
   // its questions.
   const unmade = calls.filter((call) => call.partial);
@@ -40,7 +45,10 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>):
       ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
     ];
+  // An agent with durable steps repeats its calls, and finds the results of those that finished.
+  if (agent.resumable && snapshot.steps && !agent.continues) return [];
   if (agent.resumable) return failOpenCalls(calls, 'interrupted');
+  if (snapshot.waits) return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];
   const error = failure(
     'interrupted',
     'The process that ran this task stopped before it finished. Send the message again.',

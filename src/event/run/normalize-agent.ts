@@ -7,6 +7,10 @@ import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { truncateEvent } from '../truncate-event.ts';
 import { inheritAgentFlags } from './agent-flags.ts';
 import { RunStateMachine } from './run-state-machine.ts';
+import { ReplayFilter, type SeenEvents, withoutRun } from './replay-filter.ts';
+import { createContext } from './run-context.ts';
+import { StepRunner } from './step-runner.ts';
+import type { DurableSteps, StepRecord } from '../step-types.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 
 export interface NormalizeOptions {
@@ -52,6 +56,10 @@ const hostOf = (ctx: AgentContext): RunHost => ({
   logger: ctx.logger,
   history: () => ctx.history(),
   ask: (request, options) => ctx.ask(request, options),
+  ...(ctx.storage && { storage: ctx.storage }),
+  eventUrl: (id, options) => ctx.eventUrl(id, options),
+  // A context that a program made for an earlier version has no steps: they are kept in memory.
+  ...(typeof ctx.step === 'function' && { durable: ctx }),
   ...(ctx.trace && { trace: ctx.trace }),
   ...(ctx.blobs && { blobs: ctx.blobs }),
 });
@@ -59,19 +67,37 @@ const hostOf = (ctx: AgentContext): RunHost => ({
 /** What a run needs from outside. The run makes the one context of the agent from it. */
 export interface RunHost extends Pick<
   AgentContext,
-  'task' | 'logger' | 'trace' | 'history' | 'blobs'
+  'task' | 'logger' | 'trace' | 'history' | 'storage' | 'blobs'
 > {
   /** Stops the run. */
   readonly stop: Abortable;
   /** Gets the answer to a question. Without it, `NormalizedRun.answer` brings the answers. */
   readonly ask?: Ask;
-  /** Called when the first `ask` of the agent begins to wait, and when none waits any more. */
-  readonly onWaiting?: (isWaiting: boolean) => void;
+  /**
+   * Called when the agent begins to wait for an answer, a time or an event, and when it goes on. An
+   * agent that runs a durable step at the same time does not count as waiting. `restMs`: how long
+   * it waits at least, if that is known.
+   */
+  readonly onWaiting?: (isWaiting: boolean, restMs?: number) => void;
+  /** What earlier runs of the turn have stored and shown, if they have stored durable steps. */
+  readonly earlier?: EarlierRuns;
+  /** Resolves when every event that was read so far is durable. Without it, reading is enough. */
+  readonly written?: () => Promise<void>;
+  /** Durable steps of an outer run, which stores them. */
+  readonly durable?: DurableSteps;
+  readonly eventUrl?: AgentContext['eventUrl'];
+}
+
+/** The earlier runs of a turn, as the log has them. */
+export interface EarlierRuns {
+  /** The last record of each durable step. */
+  readonly steps: ReadonlyMap<string, StepRecord>;
+  readonly seen: SeenEvents;
 }
 
 /** One run of an agent, with valid events. */
 export interface NormalizedRun extends AsyncIterableIterator<AgentEvent, undefined> {
-  /** Passes a person's answer to the question that it is for, now or when the agent asks it. */
+  /** Passes an answer to its question, or an event to its wait, now or when the agent asks it. */
   answer(answer: Answer): void;
 }
 
@@ -109,8 +135,14 @@ class AgentDriver implements NormalizedRun {
   #out: AgentEvent[] = [];
   #wake = (): void => {};
   #deadline = Infinity;
-  /** How many calls of `ask` wait for an answer. */
+  /** How many calls of `ask`, `sleep` and `waitFor` wait, and how many steps work. */
   #asking = 0;
+  #working = 0;
+  #isWaiting = false;
+  readonly #steps: StepRunner;
+  readonly #replay: ReplayFilter | undefined;
+  /** For each record in `#out`, in order: gets the promise that it is durable. */
+  readonly #storing: ((written: Promise<void>) => void)[] = [];
   /** The agent has returned or thrown, so its iterator need not be returned. */
   #agentEnded = false;
   /** The reader broke out of its loop. */
@@ -125,7 +157,27 @@ class AgentDriver implements NormalizedRun {
     this.#graceMs = graceMs;
     const { task, logger } = host;
     const continues = agent.continues === true;
-    this.#machine = new RunStateMachine({ turn, task, continues, logger });
+    const canSuspend = (): boolean => this.#steps.isWaiting;
+    const replayed = continues ? undefined : host.earlier;
+    this.#replay = replayed && new ReplayFilter(replayed.seen, task.calls);
+    this.#machine = new RunStateMachine({
+      turn,
+      task: replayed ? withoutRun(task) : task,
+      continues,
+      logger,
+      canSuspend,
+    });
+    this.#steps = new StepRunner({
+      task: turn.task,
+      turn: turn.messageId,
+      stored: host.earlier?.steps ?? new Map(),
+      waits: (task.current?.messageId === turn.messageId ? task.waits : undefined) ?? [],
+      stop: this.#stop,
+      store: (record) => this.#store(record),
+      failureOf: (error) => this.#machine.failureOf(error),
+      onWaiting: (change) => this.#waits(change, 0),
+      onWorking: (change) => this.#waits(0, change),
+    });
     this.#events = this.#run();
   }
 
@@ -145,7 +197,7 @@ class AgentDriver implements NormalizedRun {
   }
 
   answer(answer: Answer): void {
-    this.#machine.answer(answer);
+    if (!this.#steps.answer(answer)) this.#machine.answer(answer);
   }
 
   async *#run(): AsyncGenerator<AgentEvent, undefined> {
@@ -160,7 +212,12 @@ class AgentDriver implements NormalizedRun {
     });
     try {
       for (;;) {
-        for (const event of this.#takeOut()) yield event;
+        for (const event of this.#takeOut()) {
+          yield event;
+          // The reader has pulled again, so it has taken the event.
+          if (event.type === 'step.stored')
+            this.#storing.shift()?.(this.#host.written?.() ?? Promise.resolve());
+        }
         if (this.#returned || (this.#machine.ended && this.#out.length === 0)) return undefined;
         if (this.#out.length > 0) continue;
         await this.#untilEvents();
@@ -198,7 +255,7 @@ class AgentDriver implements NormalizedRun {
     let result: IteratorResult<unknown>;
     try {
       this.#source ??= iteratorOf(
-        this.#agent(this.#turn, new RunContext(this.#host, this.#stop, this.#ask)),
+        this.#agent(this.#turn, createContext(this.#host, this.#stop, this.#ask, this.#steps)),
       );
       result = await this.#source.next();
     } catch (error) {
@@ -236,10 +293,21 @@ class AgentDriver implements NormalizedRun {
   #emit(events: readonly AgentEvent[]): void {
     const at = Date.now();
     for (const event of events) {
-      this.#out.push(truncateEvent(event.at === undefined ? { ...event, at } : event));
+      const stamped = truncateEvent(event.at === undefined ? { ...event, at } : event);
+      for (const each of this.#replay?.take(stamped) ?? [stamped]) this.#out.push(each);
       this.#hasEnd ||= event.type === 'run.finished';
     }
     this.#wake();
+  }
+
+  /** Emits a record of a durable step. Resolves when the reader has made it durable. */
+  #store(record: StepRecord): Promise<void> {
+    const events = this.#machine.store(record);
+    if (events.length === 0) return Promise.reject(this.#stop.reason ?? OVER);
+    return new Promise((resolve, reject) => {
+      this.#storing.push((written) => void written.then(resolve, reject));
+      this.#emit(events);
+    });
   }
 
   readonly #ask: Ask = (asked, options = {}) => {
@@ -259,7 +327,7 @@ class AgentDriver implements NormalizedRun {
     if (known) return { ...known, id: asked.id };
     this.#emit(events);
     const either = options.signal ? AbortSignal.any([signal, options.signal]) : signal;
-    this.#waits(1);
+    this.#waits(1, 0);
     try {
       const answer = await raceAbort(this.#answerOf(request, answered, either), either);
       return { ...answer, id: asked.id };
@@ -269,7 +337,7 @@ class AgentDriver implements NormalizedRun {
         this.#machine.withdraw(request.id, onAnswer);
       throw error;
     } finally {
-      this.#waits(-1);
+      this.#waits(-1, 0);
     }
   }
 
@@ -290,9 +358,15 @@ class AgentDriver implements NormalizedRun {
     });
   }
 
-  #waits(change: 1 | -1): void {
-    this.#asking += change;
-    if (this.#asking === (change === 1 ? 1 : 0)) this.#host.onWaiting?.(change === 1);
+  #waits(asking: number, working: number): void {
+    this.#asking += asking;
+    this.#working += working;
+    const isWaiting = this.#asking > 0 && this.#working === 0;
+    if (isWaiting === this.#isWaiting) return;
+    this.#isWaiting = isWaiting;
+    // A question may be answered at any time.
+    const isTimed = isWaiting && this.#asking === this.#steps.waits;
+    this.#host.onWaiting?.(isWaiting, isTimed ? this.#steps.restMs : undefined);
   }
 
   async #returnAgent(): Promise<void> {
@@ -304,44 +378,6 @@ class AgentDriver implements NormalizedRun {
     );
     const restMs = Math.min(this.#graceMs, this.#deadline - performance.now());
     if (restMs > 0) await settledWithin(returned, restMs);
-  }
-}
-
-const STOP = Symbol('stop');
-
-/** One getter for all contexts: a getter made for each would give each object its own shape. */
-const SIGNAL: PropertyDescriptor = {
-  enumerable: true,
-  get(this: RunContext) {
-    return this[STOP].signal;
-  },
-};
-
-/**
- * The context that the agent gets. Its signal aborts however the run ends, and is created on first
- * access. `signal` and `ask` are own properties, so that a copy of the context has them, too. It is
- * a class because V8 keeps a shape, and everything that it refers to, until a full collection.
- */
-class RunContext implements AgentContext {
-  declare readonly signal: AbortSignal;
-  readonly ask: Ask;
-  readonly task: AgentContext['task'];
-  readonly history: AgentContext['history'];
-  readonly logger: AgentContext['logger'];
-  declare readonly trace?: NonNullable<AgentContext['trace']>;
-  declare readonly blobs?: NonNullable<AgentContext['blobs']>;
-  readonly [STOP]: Cancellation;
-
-  constructor(host: RunHost, stop: Cancellation, ask: Ask) {
-    const { task, logger, trace, blobs } = host;
-    this.ask = ask;
-    this.task = task;
-    this.history = () => host.history();
-    this.logger = logger;
-    this[STOP] = stop;
-    if (trace) this.trace = trace;
-    if (blobs) this.blobs = blobs;
-    Object.defineProperty(this, 'signal', SIGNAL);
   }
 }
 

@@ -3,16 +3,12 @@ import { DuolaneError, type ErrorCode, type Failure } from '../../errors.ts';
 import { BlockTracker } from './block-tracker.ts';
 import { CallTracker } from './call-tracker.ts';
 import { isDelta, openingState } from '../fold/entry-rules.ts';
-import {
-  isOutcome,
-  isInputRequest,
-  toEventFailure,
-  parseEvent,
-  normalizeRequest,
-} from './parse-event.ts';
+import { isOutcome, isInputRequest, parseEvent, normalizeRequest } from './parse-event.ts';
 import { type AnswerListener, type OpenQuestion, OpenQuestions } from './open-questions.ts';
 import { CANCELED_TEXT } from '../fold/recover-run.ts';
+import { RunReporter } from './run-reporter.ts';
 import { StepTracker } from './step-tracker.ts';
+import type { StepRecord } from '../step-types.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
@@ -25,9 +21,9 @@ export interface RunStateOptions {
   readonly continues: boolean;
   /** Gets what was dropped or withheld, and why. */
   readonly logger: Logger;
+  /** Whether the run waits for a time or an event, so that it can be suspended. */
+  readonly canSuspend?: () => boolean;
 }
-
-const MAX_WARNINGS = 20;
 
 /**
  * Reasons to stop after which the run appends no end: another claim holder has written it, or will
@@ -43,6 +39,7 @@ const SILENT: ReadonlySet<ErrorCode> = new Set(['fenced', 'closed', 'suspended']
  */
 export class RunStateMachine {
   readonly #options: RunStateOptions;
+  readonly #reporter: RunReporter;
   readonly #blocks: BlockTracker;
   readonly #calls: CallTracker;
   readonly #steps = new StepTracker();
@@ -55,18 +52,18 @@ export class RunStateMachine {
   #started = false;
   #stopped: DuolaneError | undefined;
   #ended = false;
-  #warnings = 0;
 
   constructor(options: RunStateOptions) {
     this.#options = options;
+    this.#reporter = new RunReporter(options.turn, options.logger);
     const { task, turn, continues } = options;
     const opening = openingState(task, turn.messageId);
     this.#again = opening.again;
     this.#questions = new OpenQuestions(opening);
     this.#textBefore = opening.again && continues ? task.text : '';
     this.#artifacts = new Set(task.artifacts.map(({ artifactId }) => artifactId));
-    this.#blocks = new BlockTracker(this.#warn);
-    this.#calls = new CallTracker(task.calls, this.#warn);
+    this.#blocks = new BlockTracker(this.#reporter.warn);
+    this.#calls = new CallTracker(task.calls, this.#reporter.warn);
   }
 
   /** Whether the run has ended: every further event of the agent is ignored. */
@@ -79,10 +76,10 @@ export class RunStateMachine {
     if (this.#ended) return [];
     const event = parseEvent(value);
     if (typeof event === 'string') {
-      this.#warn(event);
+      this.#reporter.warn(event);
       return [];
     }
-    if (this.#stopped?.code === 'fenced' || this.#stopped?.code === 'closed') return [];
+    if (this.#isFenced) return [];
     if (event.type === 'run.started') return this.#restart(event);
     return [...this.#start(), ...this.#apply(event)];
   }
@@ -106,6 +103,15 @@ export class RunStateMachine {
     if (isNew) events.push({ type: 'input.required', request });
     return { request: open, events };
   }
+
+  /** Takes a record of a durable step; returns the events to write, none if the run is over. */
+  store(record: StepRecord): AgentEvent[] {
+    if (this.#ended || this.#isFenced) return [];
+    return [...this.#start(), { type: 'step.stored', ...record }];
+  }
+
+  /** Returns the failure that clients may see. Logs what they may not see. */
+  readonly failureOf = (error: unknown): Failure => this.#reporter.failureOf(error);
 
   /** Takes an answer that a person gave while the run is alive. */
   answer(answer: Answer): void {
@@ -132,6 +138,10 @@ export class RunStateMachine {
     return this.#finish({ type: 'run.finished', outcome: 'completed', text: '' });
   }
 
+  get #isFenced(): boolean {
+    return this.#stopped?.code === 'fenced' || this.#stopped?.code === 'closed';
+  }
+
   #apply(event: Exclude<AgentEvent, { readonly type: 'run.started' }>): AgentEvent[] {
     if (this.#stopped && isDelta(event)) return [];
     switch (event.type) {
@@ -142,7 +152,7 @@ export class RunStateMachine {
       case 'reasoning.end':
         return this.#blocks.end(event, this.#stopped !== undefined);
       case 'tool.failed':
-        return this.#tool({ ...event, error: this.#publicFailure(event.error) });
+        return this.#tool({ ...event, error: this.#reporter.failureOf(event.error) });
       case 'tool.started':
       case 'tool.args':
       case 'tool.called':
@@ -157,6 +167,10 @@ export class RunStateMachine {
           event.type === 'step.started' ? this.#steps.start(event) : this.#steps.finish(event);
         return [...closed, ...steps];
       }
+      case 'step.stored':
+      case 'run.suspended':
+        this.#reporter.warn(`dropped ${event.type}: only ctx.step, sleep and waitFor write it`);
+        return [];
       case 'retry':
         return this.#retry(event);
       case 'input.required':
@@ -179,14 +193,14 @@ export class RunStateMachine {
     const begun = this.#artifacts.has(event.artifactId);
     this.#artifacts.add(event.artifactId);
     if (begun || !event.append) return event;
-    this.#warn(`artifact "${event.artifactId}" was appended to before it was begun`);
+    this.#reporter.warn(`artifact "${event.artifactId}" was appended to before it was begun`);
     const { append: _append, ...first } = event;
     return first;
   }
 
   #yieldQuestion(request: InputRequest): AgentEvent[] {
     if (isInputRequest(request) && !this.#questions.isFull) return this.question(request).events;
-    this.#warn('dropped a question: it has no id, or too many questions are open');
+    this.#reporter.warn('dropped a question: it has no id, or too many questions are open');
     return [];
   }
 
@@ -210,7 +224,7 @@ export class RunStateMachine {
   #restart({ model, sessionId, at, path }: Of<'run.started'>): AgentEvent[] {
     if (path?.length) return [];
     if (this.#started && sessionId !== undefined)
-      this.#warn('dropped the session id of a late run.started: yield run.started first');
+      this.#reporter.warn('dropped the session id of a late run.started: yield run.started first');
     return this.#start({
       ...(model !== undefined && { model }),
       ...(sessionId !== undefined && { sessionId }),
@@ -237,7 +251,7 @@ export class RunStateMachine {
     const discard = event.discard === true;
     const closed = discard ? this.#blocks.close(path) : [];
     if (discard) this.#blocks.discard(path);
-    return [...closed, { ...event, discard, error: this.#publicFailure(event.error) }];
+    return [...closed, { ...event, discard, error: this.#reporter.failureOf(event.error) }];
   }
 
   #endThrown(error: unknown): AgentEvent[] {
@@ -246,6 +260,7 @@ export class RunStateMachine {
     if (code === 'suspended') {
       const wait = this.#wait(() => true);
       if (wait) return [...start, ...wait];
+      if (this.#options.canSuspend?.()) return [...start, ...this.#suspend()];
     }
     // No stop was requested, so an error with one of these codes is a failure of the agent.
     const broken = code === 'canceled' || code === 'suspended' || code === 'fenced';
@@ -263,6 +278,8 @@ export class RunStateMachine {
       const wait = this.#wait(() => true, own);
       if (wait) return [...start, ...wait];
     }
+    if (code === 'suspended' && this.#options.canSuspend?.())
+      return [...this.#start(), ...this.#suspend()];
     if (SILENT.has(code)) {
       this.#ended = true;
       return code === 'suspended' ? this.#blocks.closeAll() : [];
@@ -329,8 +346,14 @@ export class RunStateMachine {
       .filter((question) => counts(question) && !this.#calls.isUnmade(question.request))
       .map(({ request }) => request);
     if (pending.length === 0) return undefined;
-    const usage = own.usage && { usage: own.usage };
-    return this.#close('input-required', 'interrupted', { pending, ...usage }, own);
+    const more = { pending, ...(own.usage && { usage: own.usage }) };
+    return this.#close('input-required', 'interrupted', more, own);
+  }
+
+  /** Ends this call of the agent, which is called again when a durable wait is over. */
+  #suspend(): AgentEvent[] {
+    this.#ended = true;
+    return [...this.#blocks.closeAll(), { type: 'run.suspended' }];
   }
 
   #close(
@@ -355,7 +378,7 @@ export class RunStateMachine {
       text,
       ...rest,
       ...(Object.keys(total).length > 0 && { usage: total }),
-      ...('error' in more && { error: this.#publicFailure(error) }),
+      ...('error' in more && { error: this.#reporter.failureOf(error) }),
       ...(at !== undefined && { at }),
     };
     return [...events, end];
@@ -371,22 +394,4 @@ export class RunStateMachine {
       : request.id;
     return { ...request, id, ...(request.callId !== undefined && { callId }) };
   }
-
-  #publicFailure(value: unknown): Failure {
-    const { agent, task } = this.#options.turn;
-    return toEventFailure(value, (message, stack) =>
-      this.#options.logger.error(`agent ${agent} failed: ${message}`, {
-        task,
-        ...(stack !== undefined && { stack }),
-      }),
-    );
-  }
-
-  readonly #warn = (message: string): void => {
-    if (this.#warnings++ >= MAX_WARNINGS) return;
-    const { agent, task } = this.#options.turn;
-    const last =
-      this.#warnings === MAX_WARNINGS ? '; further warnings of this run are not logged' : '';
-    this.#options.logger.warn(`agent ${agent}: ${message}${last}`, { task });
-  };
 }

@@ -160,6 +160,29 @@ describe('can_use_tool', () => {
     });
   });
 
+  test.each([
+    [
+      'with another input',
+      { toolName: 'Bash', input: { command: 'pwd' } },
+      { behavior: 'allow', updatedInput: { command: 'pwd' } },
+    ],
+    [
+      'unchanged',
+      { toolName: 'Bash', input: { command: 'ls' } },
+      { behavior: 'allow', updatedInput: { command: 'ls' } },
+    ],
+    ['with another tool', { toolName: 'Write', input: {} }, { behavior: 'deny' }],
+    ['with an input that is a list', { toolName: 'Bash', input: ['pwd'] }, { behavior: 'deny' }],
+  ])('the answer may be the data of the question, as the page sends it: %s', async (...row) => {
+    const [, content, expected] = row;
+    const ask = async ({ id }: InputRequest): Promise<Answer> => ({
+      id,
+      action: 'accept',
+      content,
+    });
+    expect(await decided({ ask })).toMatchObject(expected);
+  });
+
   test('an answer that changes the input denies when approvalEdits is false', async () => {
     const accept = (content?: unknown) => ({
       approvalEdits: false,

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Ask } from '../../ask.ts';
+import { type Ask, approvedArgs } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import type { FrameQueue } from '../frames/frame-queue.ts';
@@ -113,8 +113,8 @@ function withoutEdits(answer: Decided, { toolName, input }: PermissionCall): Dec
 }
 
 /**
- * Asks a person. An `accept` allows the tool, with its content as the new input; a `decline` denies
- * it; a `cancel` denies it and ends the turn.
+ * Asks a person. An `accept` allows the tool, with the input in its content, if there is one; a
+ * `decline` denies it; a `cancel` denies it and ends the turn.
  */
 async function asked(ask: Ask, call: PermissionCall): Promise<Decided> {
   const { toolName, toolUseID, input, request, id, signal } = call;
@@ -130,10 +130,17 @@ async function asked(ask: Ask, call: PermissionCall): Promise<Decided> {
     { signal },
   );
   if (action === 'accept') {
-    const result: PermissionResult = isObject(content)
-      ? { behavior: 'allow', updatedInput: content }
-      : { behavior: 'allow' };
-    return { result, reason: isObject(content) ? 'accepted with changes' : 'accepted' };
+    const approved = approvedArgs(content, { toolName, input }, 'input');
+    if (!approved || !isObject(approved.args))
+      return denied(
+        `${toolName} was approved with an invalid change: expected its input, or the data of the question with another input`,
+      );
+    return approved.changed
+      ? {
+          result: { behavior: 'allow', updatedInput: approved.args },
+          reason: 'accepted with changes',
+        }
+      : { result: { behavior: 'allow' }, reason: 'accepted' };
   }
   const message = typeof content === 'string' ? content : `${toolName} was declined by a person`;
   return action === 'cancel'

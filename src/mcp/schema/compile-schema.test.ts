@@ -207,3 +207,7 @@ test('a zod 3 schema that contains itself is refused', () => {
   const node: z3.ZodTypeAny = z3.lazy(() => z3.object({ next: node }));
   expect(() => compileSchema({ node })).toThrow(/contains itself/);
 });
+
+test('an asynchronous JSON Schema, which would accept everything, is refused', () => {
+  expect(() => compileSchema({ $async: true, type: 'object' })).toThrow('$async');
+});

@@ -20,6 +20,8 @@ export function compileJsonSchema(schema: JsonObject): CompiledSchema {
     // Only the compiled function is needed: a registered schema stays in memory, and its `$id`
     // makes ajv refuse the next schema with the same one.
     ajv.removeSchema(rules);
+    // Its result would be a promise, which counts as valid.
+    if ('$async' in validate) throw new Error('$async is not supported');
     return {
       json: schema,
       check: (value) =>

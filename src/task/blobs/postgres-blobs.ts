@@ -2,8 +2,15 @@ import { DuolaneError } from '../../errors.ts';
 import { omitUndefined } from '../../json.ts';
 import { raceAbort, sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import { PgConnections, type SqlRow, sqlState } from '../postgres/connections.ts';
-import { ANSWER_MS, openPool, type PostgresAddress, readSchema } from '../postgres/postgres-log.ts';
+import {
+  ANSWER_MS,
+  checkSchema,
+  openPool,
+  PgConnections,
+  type PostgresOptions,
+  type SqlRow,
+  sqlState,
+} from '../postgres/connections.ts';
 import { migrate } from '../postgres/schema.ts';
 import {
   blobFolder,
@@ -18,7 +25,10 @@ import {
 } from './blob-rules.ts';
 import type { Blob, BlobInfo, BlobRange, BlobRules, BlobStore } from './types.ts';
 
-export interface PostgresBlobOptions extends PostgresAddress, BlobRules {}
+export interface PostgresBlobOptions
+  extends
+    Pick<PostgresOptions, 'connectionString' | 'pool' | 'schema' | 'connections' | 'answerMs'>,
+    BlobRules {}
 
 /** The size of a row. A reader and a writer have one row in memory. */
 const CHUNK_BYTES = 256 * 1024;
@@ -30,7 +40,6 @@ const DELETED_ROWS = 100;
 /** The waits before a statement is sent again after the database did not reply. */
 const RETRY_MS = [100, 400, 1600, 3200];
 
-const POOL = { name: 'postgresBlobs()', connections: 4, least: 1, why: 'since it uses one' };
 const NOW = `(extract(epoch from clock_timestamp()) * 1000)::bigint`;
 
 /**
@@ -48,9 +57,9 @@ const NOW = `(extract(epoch from clock_timestamp()) * 1000)::bigint`;
 export async function postgresBlobs(
   options: PostgresBlobOptions,
 ): Promise<BlobStore & AsyncDisposable> {
-  const schema = readSchema(options.schema);
-  const { answerMs = ANSWER_MS } = options;
-  const { pool, close } = await openPool(options, POOL);
+  const { schema = 'duolane', answerMs = ANSWER_MS, connections = 4 } = options;
+  checkSchema(schema);
+  const { pool, close } = await openPool('postgresBlobs', { ...options, connections }, 1);
   // Closed after the migration, so that no connection stays reserved for it.
   const migrating = new PgConnections(pool, answerMs);
   try {

@@ -7,6 +7,7 @@ import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from '../store/line-codec.ts';
+import { encodeStoredValue } from '../store/stored-values.ts';
 import { ActiveClaims } from './active-claims.ts';
 import {
   cancellableGenerator,
@@ -254,6 +255,36 @@ class Log implements TaskLog {
       yield* marks;
       after = marks.at(-1);
       if (!after) return;
+    }
+  }
+
+  async setValues(
+    { task, epoch }: Claim,
+    values: readonly (readonly [key: string, value: unknown])[],
+  ): Promise<void> {
+    const changes = values.map(([key, value]) => encodeStoredValue(key, value));
+    if (changes.length > 0) await this.#store.setValues({ task, epoch }, changes);
+  }
+
+  values(
+    task: string,
+    prefix: string,
+    options: Abortable = {},
+  ): AsyncIterable<readonly [key: string, value: unknown]> {
+    return cancellableGenerator(options, (signal) => this.#values(task, prefix, signal));
+  }
+
+  async *#values(
+    task: string,
+    prefix: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly [key: string, value: unknown], void> {
+    for (let after: string | undefined; ;) {
+      signal.throwIfAborted();
+      const page = await this.#store.values(task, prefix, after);
+      for (const { key, value } of page) yield [key, JSON.parse(value)];
+      after = page.at(-1)?.key;
+      if (after === undefined) return;
     }
   }
 

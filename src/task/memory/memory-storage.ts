@@ -2,7 +2,13 @@ import { isFinal } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
 import { RunQueue } from '../store/run-queue.ts';
-import type { StorePage, PageRequest, ListPosition, EntryRow } from '../store/store.ts';
+import type {
+  StorePage,
+  PageRequest,
+  ListPosition,
+  EntryRow,
+  StoredValueChange,
+} from '../store/store.ts';
 import {
   takeRows,
   type TaskHead,
@@ -10,7 +16,7 @@ import {
   type TurnKey,
   turnKeyText,
 } from '../store/storage-engine.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
 
 interface Record extends ListPosition {
   head: TaskHead;
@@ -19,6 +25,7 @@ interface Record extends ListPosition {
   compacted: boolean;
   readonly turns: string[];
   readonly marks: Map<string, Bookmark>;
+  readonly values: Map<string, string>;
 }
 
 /**
@@ -127,6 +134,27 @@ export class MemoryStorage implements StorageEngine {
       .slice(0, limit);
   }
 
+  setValues(task: string, changes: readonly StoredValueChange[]): void {
+    const values = this.#tasks.get(task)?.values;
+    for (const { key, value } of changes)
+      if (value === undefined) values?.delete(key);
+      else values?.set(key, value);
+  }
+
+  values(task: string, prefix: string, after: string, maxBytes: number): StoredValue[] {
+    const values = this.#tasks.get(task)?.values ?? new Map<string, string>();
+    const found: StoredValue[] = [];
+    let bytes = 0;
+    const keys = [...values.keys()].filter((key) => key.startsWith(prefix) && key > after);
+    for (const key of keys.toSorted(compare)) {
+      const value = values.get(key) as string;
+      found.push({ key, value });
+      bytes += value.length;
+      if (bytes >= maxBytes) break;
+    }
+    return found;
+  }
+
   ended(before: number, limit: number): string[] {
     return this.#endedBefore(before, limit, () => true);
   }
@@ -162,6 +190,7 @@ export class MemoryStorage implements StorageEngine {
       compacted: false,
       turns: [],
       marks: new Map(),
+      values: new Map(),
     };
     this.#tasks.set(head.task, record);
     return record;

@@ -1,5 +1,6 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import { withTimeout } from '../../stream/abort.ts';
+import type { WakeupBus } from './wakeup-bus.ts';
 
 export type SqlRow = Readonly<Record<string, unknown>>;
 
@@ -186,4 +187,84 @@ function failure(error: unknown): DuolaneError {
       { cause: error },
     );
   return new DuolaneError('server', `PostgreSQL failed: ${reason}`, { cause: error });
+}
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host/database`. The log creates a pool for it, and closes it. */
+  readonly connectionString?: string;
+  /**
+   * A `Pool` of the `pg` package instead, which the caller closes. The log keeps two connections.
+   */
+  readonly pool?: PgPool;
+  /**
+   * The schema of the tables, created if it is missing; `duolane` by default. Schemas are separate.
+   */
+  readonly schema?: string;
+  /** The size of the created pool: one connection writes, one listens, the others read. */
+  readonly connections?: number;
+  /** After so long without a reply, a connection is destroyed and replaced. */
+  readonly answerMs?: number;
+  /**
+   * How many runs of one owner, or of one tenant for tasks without an owner, all replicas may claim
+   * together. Runs that wait for a person do not count.
+   */
+  readonly maxRunsPerParty?: number;
+  /** Carries the wake-ups instead of LISTEN and NOTIFY. The log closes it. */
+  readonly bus?: WakeupBus;
+}
+
+/** How long a connection may take to reply, by default. */
+export const ANSWER_MS = 5000;
+const LEAST_CONNECTIONS = 3;
+
+/** Refuses a schema name that would need quotes. */
+export function checkSchema(schema: string): void {
+  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema))
+    throw new DuolaneError(
+      'invalid',
+      `invalid schema ${JSON.stringify(schema)}: expected up to 40 lower-case letters, digits and underscores`,
+    );
+}
+
+/** Takes the given pool, or creates one with the package `pg`. */
+export async function openPool(
+  caller: string,
+  { connectionString, pool, connections = 8, answerMs = ANSWER_MS }: PostgresOptions,
+  least: number = LEAST_CONNECTIONS,
+): Promise<{ readonly pool: PgPool; readonly close: () => Promise<void> }> {
+  if (pool) {
+    const max = pool.options?.max;
+    if (max !== undefined && max < least)
+      throw new DuolaneError(
+        'invalid',
+        `invalid pool with max ${max}: expected at least ${least} connections, since one writes and one listens`,
+      );
+    return { pool, close: async () => {} };
+  }
+  if (connectionString === undefined)
+    throw new DuolaneError(
+      'invalid',
+      `missing option of ${caller}(): expected connectionString or pool`,
+    );
+  if (connections < least)
+    throw new DuolaneError(
+      'invalid',
+      `invalid connections ${connections}: expected at least ${least}, since one writes and one listens`,
+    );
+  const pg = await import('pg').catch((cause: unknown) => {
+    throw new DuolaneError('unsupported', `${caller}() needs the package pg: npm install pg`, {
+      cause,
+    });
+  });
+  const made: PgPool & { end(): Promise<void> } = new pg.default.Pool({
+    connectionString,
+    max: connections,
+    // Otherwise a connection without a reply would keep its slot in the pool.
+    connectionTimeoutMillis: answerMs,
+    keepAlive: true,
+    application_name: 'duolane',
+  });
+  // The listener stays until the last connection has ended, which may be after the log is closed.
+  made.on('error', () => {});
+  return { pool: made, close: () => made.end() };
 }

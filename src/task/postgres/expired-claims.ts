@@ -19,6 +19,8 @@ export class Suspects {
   #suspects = new Map<string, Suspect>();
   #nextMs: number | undefined;
   #seenAt = -Infinity;
+  /** When the next suspended task must go on; steady clock. */
+  #dueAt = Infinity;
   readonly #ignored = new Set<string>();
 
   /** Whether the database was read less than so long ago. */
@@ -28,8 +30,9 @@ export class Suspects {
 
   /** Takes the row of `suspects`. `leaseMs`: for claims of replicas that do not store theirs. */
   see(row: SqlRow | undefined, leaseMs: number, now: number): void {
-    const { suspects, nextMs } = decodeSuspects(row);
+    const { suspects, nextMs, dueMs = Infinity } = decodeSuspects(row);
     this.#nextMs = nextMs;
+    this.#dueAt = now + dueMs;
     this.#seenAt = now;
     const before = this.#suspects;
     this.#suspects = new Map();
@@ -55,9 +58,20 @@ export class Suspects {
     return [...this.#suspects.values()].filter(({ deadAt }) => deadAt <= now);
   }
 
-  /** Returns after how long another claim may be dead; undefined without claims. */
+  /** Whether a suspended task must go on now. Says so once for each time the database was read. */
+  takeDue(now: number): boolean {
+    const isDue = this.#dueAt <= now;
+    if (isDue) this.#dueAt = Infinity;
+    return isDue;
+  }
+
+  /**
+   * Returns after how long another claim may be dead, or a suspended task is due; undefined without
+   * either.
+   */
   nextMs(now: number): number | undefined {
     const times = [...this.#suspects.values()].map(({ deadAt }) => deadAt - now);
+    if (this.#dueAt < Infinity) times.push(this.#dueAt - now);
     if (this.#nextMs !== undefined) times.push(this.#seenAt + this.#nextMs - now);
     return times.length === 0 ? undefined : Math.max(1, Math.min(...times));
   }

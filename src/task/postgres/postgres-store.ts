@@ -17,7 +17,7 @@ import { type Sql, statements } from './sql.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { isDamage } from '../store/page-builder.ts';
 import type { Commit, DamagedTask, Store, StoreCalls } from '../store/store.ts';
-import type { TaskRules } from '../store/task-rules.ts';
+import { lostClaim, type TaskRules } from '../store/task-rules.ts';
 import type { ReplicaInfo } from '../types.ts';
 
 export interface PgStoreOptions {
@@ -144,6 +144,7 @@ class PostgresStore implements Store {
     this.#check();
     this.#addWorker(worker);
     if (!this.#suspects.isFresh(SUSPECT_MS, steadyNow())) await this.#look(agents, leaseMs);
+    if (this.#suspects.takeDue(steadyNow())) await this.#connections.read(this.#sql.due, [agents]);
     const dead = this.#suspects.dead(steadyNow());
     const [row] = await this.#connections.read(this.#sql.claim, [
       worker,
@@ -209,6 +210,8 @@ class PostgresStore implements Store {
   page: StoreCalls['page'] = async (request) => this.#open().page(request);
   count: StoreCalls['count'] = async (filter) => this.#open().count(filter);
   bookmarks: StoreCalls['bookmarks'] = async (task, after) => this.#open().bookmarks(task, after);
+  values: StoreCalls['values'] = async (task, prefix, after) =>
+    this.#open().values(task, prefix, after);
   ended: StoreCalls['ended'] = async (before) => this.#open().ended(before);
 
   bookmark: StoreCalls['bookmark'] = async ({ task, name, after, data }) => {
@@ -224,6 +227,21 @@ class PostgresStore implements Store {
           ]);
     if (found.length === 0)
       throw new DuolaneError('not_found', `task "${task}" not found; it may have been pruned`);
+  };
+
+  setValues: StoreCalls['setValues'] = async ({ task, epoch }, values) => {
+    this.#check();
+    // One statement may change a row once, so of several changes of one key the last one counts.
+    const last = new Map(values.map(({ key, value }) => [key, value]));
+    const set = [...last].filter(([, value]) => value !== undefined);
+    const claims = await this.#connections.read(this.#sql.setValues, [
+      task,
+      epoch,
+      set.map(([key]) => key),
+      set.map(([, value]) => value),
+      [...last].filter(([, value]) => value === undefined).map(([key]) => key),
+    ]);
+    if (claims.length === 0) throw lostClaim(task);
   };
 
   remove: StoreCalls['remove'] = async (tasks) => {

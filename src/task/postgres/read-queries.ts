@@ -17,7 +17,8 @@ import {
   type ListedRow,
 } from './row-decoders.ts';
 import type { PageRequest, StorePage, ReadResult, EntryRow } from '../store/store.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
+import { afterPrefix } from '../store/stored-values.ts';
 
 const MAX_READS = 200;
 const MAX_STATEMENTS = 3;
@@ -144,6 +145,13 @@ export class ReadQueries {
       where (task, name) > ($1, $2) ${only} order by task, name limit $3`;
     const rows = await this.#connections.read({ text }, values);
     return rows.map(decodeBookmark);
+  }
+
+  async values(task: string, prefix: string, after = ''): Promise<StoredValue[]> {
+    const range = [task, after, prefix, afterPrefix(prefix)];
+    const limits = [CHUNK_BYTES, CHUNK_ROWS];
+    const rows = await this.#connections.read(this.#sql.values, [...range, ...limits]);
+    return rows.map((row) => ({ key: String(row['key']), value: String(row['value']) }));
   }
 
   async ended(before: number): Promise<string[]> {

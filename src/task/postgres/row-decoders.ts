@@ -1,4 +1,4 @@
-import { asNumber, asString, asStrings, type JsonObject } from '../../json.ts';
+import { asNumber, asString, asStrings, type JsonObject, omitUndefined } from '../../json.ts';
 import type { EntryRow, ListPosition } from '../store/store.ts';
 import type { Bookmark, ReplicaInfo, ReplicaTask } from '../types.ts';
 import type { SqlRow } from './connections.ts';
@@ -128,8 +128,10 @@ export interface SuspectRow {
 export function decodeSuspects(row: SqlRow | undefined): {
   readonly suspects: readonly SuspectRow[];
   readonly nextMs?: number;
+  readonly dueMs?: number;
 } {
   const next = row?.['next_ms'] ?? undefined;
+  const due = row?.['due_ms'] ?? undefined;
   const suspects = asStrings(row?.['suspects']).map((text): SuspectRow => {
     const [task, epoch, leaseUntil, leaseMs] = JSON.parse(text) as unknown[];
     return {
@@ -139,7 +141,9 @@ export function decodeSuspects(row: SqlRow | undefined): {
       leaseMs: asNumber(leaseMs) ?? 0,
     };
   });
-  return { suspects, ...(next !== undefined && { nextMs: Number(next) }) };
+  const numberOf = (value: unknown): number | undefined =>
+    value === undefined ? undefined : Number(value);
+  return { suspects, ...omitUndefined({ nextMs: numberOf(next), dueMs: numberOf(due) }) };
 }
 
 /** A row of `replicas`. */

@@ -46,6 +46,19 @@ const STEPS: readonly string[] = [
   // What lists show of a task, and the last entry that it includes: a replica of the version before
   // writes snapshots without it.
   `alter table snapshots add column outline text, add column outline_seq bigint;`,
+  // What agents keep with their tasks, to continue on another machine. Keys are compared by code
+  // point, as a list by prefix needs it.
+  `create table task_values(
+     task text not null, key text collate "C" not null, bytes integer not null,
+     value text not null, primary key(task, key));
+   create table session_entries(
+     seq bigint generated always as identity primary key, project text not null,
+     session text not null, subpath text not null, at timestamptz not null default now(),
+     entries text not null);
+   create index session_entries_key on session_entries(project, session, subpath, seq);`,
+  // When a suspended task goes on, in Unix ms. A replica of the version before ignores it.
+  `alter table tasks add column due_at bigint;
+   create index tasks_due on tasks(due_at) where due_at is not null and ended_at is null;`,
   // Blobs (task/blobs/postgres-blobs.ts). Their bytes are not compressed: most are already. `at` is
   // when bytes last arrived, and no index has it.
   `create table blobs(

@@ -10,9 +10,12 @@ export type Sql = Readonly<
     | 'beat'
     | 'claim'
     | 'suspects'
+    | 'due'
     | 'queued'
     | 'bookmark'
     | 'unbookmark'
+    | 'setValues'
+    | 'values'
     | 'ended'
     | 'uncompacted'
     | 'compact'
@@ -50,15 +53,16 @@ export function statements(schema: string): Sql {
       with want as (
         select * from unnest($3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
           $8::text[], $9::bigint[], $10::boolean[], $11::bigint[], $12::bigint[], $13::text[],
-          $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $28::text[]) with ordinality
+          $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $28::text[],
+          $29::bigint[]) with ordinality
         as w(id, rev, seq, state, epoch, worker, lease_ms, needs_run, changed_at, ended_at, agent,
-          context, owner, tenant, party, snapshot, outline, n)
+          context, owner, tenant, party, snapshot, outline, due_at, n)
       ), held as (
         select t.key, w.n from want w join ${schema}.tasks t on t.id = w.id
         where t.rev = w.rev ${IN_ORDER}
       ), changed as (
         update ${schema}.tasks t set rev = t.rev + 1, seq = w.seq, state = w.state,
-          epoch = w.epoch, worker = w.worker, needs_run = w.needs_run, ended_at = w.ended_at,
+          epoch = w.epoch, worker = w.worker, needs_run = w.needs_run, ended_at = w.ended_at, due_at = w.due_at,
           changed_at = coalesce(w.changed_at, t.changed_at),
           lease_until = case when w.lease_ms is null then t.lease_until
             when w.lease_ms = 0 then 0 else ${NOW} + w.lease_ms / 2 end,
@@ -199,9 +203,19 @@ export function statements(schema: string): Sql {
         where t.worker is not null and t.needs_run and t.agent = any($1::text[]))
       select (select min(h.lease_until - c.now) from held h, clock c where h.lease_until > c.now)
           as next_ms,
+        (select min(t.due_at) - (select now from clock) from ${schema}.tasks t
+          where t.due_at is not null and t.ended_at is null and not t.needs_run
+            and t.agent = any($1::text[])) as due_ms,
         array(select json_build_array(h.id, h.epoch, h.lease_until, h.lease_ms)::text
           from held h, clock c where h.lease_until <= c.now
             or (h.lease_ms > 0 and h.lease_until > c.now + h.lease_ms) limit 1000) as suspects`,
+    // Puts suspended tasks whose time has come into the queue, where any replica claims them.
+    due: `
+      update ${schema}.tasks t set rev = t.rev + 1, needs_run = true from (
+        select d.key from ${schema}.tasks d where d.due_at <= ${NOW} and d.ended_at is null
+          and not d.needs_run and d.worker is null and d.agent = any($1::text[])
+        order by d.due_at, d.key limit 100 for update skip locked) as due
+      where t.key = due.key`,
     queued: `
       select p.name, (select count(*) from (select 1 from ${schema}.tasks t
         where t.needs_run and t.worker is null and t.party = p.name limit $2::bigint) as q) as queued
@@ -214,6 +228,25 @@ export function statements(schema: string): Sql {
     unbookmark: `
       with gone as (delete from ${schema}.bookmarks where task = $1 and name = $2)
       select id from ${schema}.tasks where id = $1`,
+    // The lock keeps another replica from claiming the task before these values are committed.
+    setValues: `
+      with held as (
+        select id from ${schema}.tasks
+        where id = $1 and epoch = $2::bigint and worker is not null for share
+      ), gone as (
+        delete from ${schema}.task_values v using held where v.task = held.id and v.key = any($5::text[])
+      ), changed as (
+        insert into ${schema}.task_values(task, key, bytes, value)
+        select held.id, u.key, octet_length(u.value), u.value
+        from held, unnest($3::text[], $4::text[]) as u(key, value)
+        on conflict (task, key) do update set bytes = excluded.bytes, value = excluded.value)
+      select id from held`,
+    values: `
+      select key, value from (
+        select key, value, bytes, sum(bytes) over (order by key) as total
+        from (select key, value, bytes from ${schema}.task_values
+          where task = $1 and key > $2 and key >= $3 and key < $4 order by key limit $6::bigint) as next
+      ) as page where total - bytes < $5::bigint order by key`,
     ended: `
       select id from ${schema}.tasks where ended_at < $1::bigint order by ended_at limit $2`,
     uncompacted: `
@@ -228,7 +261,8 @@ export function statements(schema: string): Sql {
         returning key, id
       ), entries as (delete from ${schema}.entries e using gone where e.task = gone.key
       ), snapshots as (delete from ${schema}.snapshots s using gone where s.task = gone.key
-      ), turns as (delete from ${schema}.turns u using gone where u.task = gone.id)
+      ), turns as (delete from ${schema}.turns u using gone where u.task = gone.id
+      ), stored as (delete from ${schema}.task_values v using gone where v.task = gone.id)
       delete from ${schema}.bookmarks b using gone where b.task = gone.id`,
     present: `
       with gone as (delete from ${schema}.replicas where beat_at < ${NOW} - 3600000)

@@ -1,11 +1,11 @@
 import { isFinal } from '../../event/index.ts';
-import { needsRun } from '../../event/fold/advance.ts';
+import { dueAt } from '../../event/fold/steps.ts';
 import type { Seq } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import type { PgHead } from './head-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
-import { partyOf } from '../store/run-queue.ts';
+import { needsRunner, partyOf } from '../store/run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { EntryRow } from '../store/store.ts';
 import {
@@ -109,6 +109,7 @@ export class WriteBatch implements TaskStorage {
     const entries: unknown[][] = Array.from({ length: 4 }, () => []);
     const turns: unknown[][] = Array.from({ length: 5 }, () => []);
     const outlines: (string | null)[] = [];
+    const dueTimes: (number | null)[] = [];
     const heads: PgHead[] = [];
     for (const write of this.#writes.values()) {
       const { from, rows } = write;
@@ -117,11 +118,13 @@ export class WriteBatch implements TaskStorage {
       heads.push(headAfter(write, snapshot));
       push(tasks, taskValues(from, write.to, snapshot));
       outlines.push(snapshot === undefined ? null : encodeSnapshot(outlineOf(write.to.snapshot)));
+      dueTimes.push(dueAt(write.to.snapshot) ?? null);
       for (const { seq, note, line } of rows) push(entries, [n, seq, note, line]);
       for (const { key, seq } of write.turns)
         push(turns, [n, key.owner, key.agent, key.messageId, seq]);
     }
-    return { values: [channel, sender, ...tasks, ...entries, ...turns, outlines], heads };
+    const values = [channel, sender, ...tasks, ...entries, ...turns, outlines, dueTimes];
+    return { values, heads };
   }
 }
 
@@ -180,7 +183,7 @@ function taskValues(
     epoch,
     worker ?? null,
     leaseUntil === from?.leaseUntil ? null : leaseMs,
-    needsRun(snapshot),
+    needsRunner(snapshot, worker),
     isListedChange(from?.snapshot, snapshot) ? updatedAt : null,
     isFinal(state) ? updatedAt : null,
     isNew ? agent : null,

@@ -2,6 +2,7 @@ import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { failOpenCalls, recoverRun } from '../../event/fold/recover-run.ts';
 import {
+  type EarlierRuns,
   type NormalizedRun,
   type RunHost,
   runNormalized,
@@ -10,6 +11,7 @@ import type {
   Agent,
   AgentContext,
   AgentEvent,
+  AgentStorage,
   Entry,
   Logger,
   Note,
@@ -19,7 +21,8 @@ import type {
 import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import { WriteCombiner } from './write-combiner.ts';
 import { writtenBy, type TextBudget } from '../text-budget.ts';
-import type { Claim, RunListener, RunObserver } from '../types.ts';
+import { isResumable } from './stored-steps.ts';
+import type { Claim, EventUrls, RunListener, RunObserver } from '../types.ts';
 import type { TaskWriter } from './task-writer.ts';
 
 export interface RunOptions {
@@ -27,6 +30,10 @@ export interface RunOptions {
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
+  readonly storage: (claim: Claim) => AgentStorage;
+  /** Reads what the earlier runs of the current turn have stored and shown. */
+  readonly earlier: (task: Snapshot, signal: AbortSignal) => Promise<EarlierRuns>;
+  readonly eventUrl: EventUrls | undefined;
   readonly observer: RunObserver | undefined;
   readonly textBudget: TextBudget;
   /**
@@ -61,7 +68,7 @@ export class AgentRun {
 
   /** Whether a suspension loses nothing: the run waits for a person, or can be called again. */
   get canSuspend(): boolean {
-    return this.#isWaiting || this.#agent.resumable === true;
+    return this.#isWaiting || isResumable(this.#agent, this.#writer.snapshot);
   }
 
   /** Takes a note that another process or request appended to the task. */
@@ -95,7 +102,7 @@ export class AgentRun {
     try {
       this.#deadline.start();
       this.#listener = this.#options.observer?.run(turn, this.#writer.snapshot);
-      await this.#write(turn);
+      await this.#write(turn, claim);
       // A run that is fenced before its first event ends without one, and without an error.
       if (lost) throw (lost as { readonly reason: unknown }).reason;
       return await this.#finish();
@@ -107,14 +114,15 @@ export class AgentRun {
     }
   }
 
-  async #write(turn: Turn): Promise<void> {
+  async #write(turn: Turn, claim: Claim): Promise<void> {
     const { graceMs, textBudget } = this.#options;
     const put = (events: readonly AgentEvent[]): Promise<void> =>
       textBudget.write(writtenBy(events), () => this.#writer.put(events));
     const combiner = new WriteCombiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
     const text = textBudget.start(this.#stop);
     try {
-      const run = runNormalized(this.#agent, turn, this.#host(turn), { graceMs });
+      const host = await this.#host(turn, claim, () => combiner.written());
+      const run = runNormalized(this.#agent, turn, host, { graceMs });
       this.#normalized = run;
       for (const answer of this.#early.splice(0)) run.answer(answer);
       for await (const event of run) {
@@ -139,28 +147,36 @@ export class AgentRun {
   async #finish(): Promise<'ended' | 'suspended'> {
     const { snapshot } = this.#writer;
     if (!snapshot.running) return 'ended';
-    if (this.#agent.resumable === true) return 'suspended';
+    if (snapshot.suspended || isResumable(this.#agent, snapshot)) return 'suspended';
     await this.#writer.put(recoverRun(snapshot, {}));
     return 'ended';
   }
 
-  #host(turn: Turn): RunHost {
+  async #host(turn: Turn, claim: Claim, written: () => Promise<void>): Promise<RunHost> {
     const task = this.#writer.snapshot;
-    const { logger, history } = this.#options;
+    const { logger, history, storage, eventUrl } = this.#options;
+    const isAgain = task.steps !== undefined && task.current?.messageId === turn.messageId;
+    const earlier = isAgain ? await this.#options.earlier(task, this.#stop.signal) : undefined;
     const trace = this.#listener?.trace ?? traceOf(turn);
     return {
       task,
       logger,
       stop: this.#stop,
       history: () => history(task),
+      storage: storage(claim),
       onWaiting: this.#onWaiting,
+      written,
+      ...(earlier && { earlier }),
+      ...(eventUrl && {
+        eventUrl: (id, options) => eventUrl({ task: turn.task, turn: turn.messageId, id }, options),
+      }),
       ...(trace && { trace }),
     };
   }
 
   // A person may take any time: meanwhile the deadline is paused, and after `suspendAfterMs` the
-  // run is suspended.
-  readonly #onWaiting = (asks: boolean): void => {
+  // run is suspended; a run that sleeps for longer than that, immediately.
+  readonly #onWaiting = (asks: boolean, restMs = 0): void => {
     const isWaiting = asks && !this.#stop.aborted;
     if (isWaiting === this.#isWaiting) return;
     this.#isWaiting = isWaiting;
@@ -168,7 +184,8 @@ export class AgentRun {
     const suspendAfterMs = this.#options.onWaiting(isWaiting ? 1 : -1);
     if (!isWaiting) return this.#stop.aborted ? undefined : this.#deadline.start();
     this.#deadline.stop();
-    this.#suspending = setTimeout(() => this.suspend(), suspendAfterMs);
+    const ms = restMs > suspendAfterMs ? 0 : suspendAfterMs;
+    this.#suspending = setTimeout(() => this.suspend(), ms);
   };
 
   #abort(code: 'canceled' | 'suspended' | 'timeout', message: string): void {

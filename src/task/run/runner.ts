@@ -5,7 +5,7 @@ import { isFinal } from '../../event/index.ts';
 import { nextTurn } from '../../event/fold/advance.ts';
 import { recoverRun } from '../../event/fold/recover-run.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
-import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
+import type { Agent, AgentStorage, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { checkNumbers } from '../check-numbers.ts';
@@ -17,6 +17,8 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
+import { RunStorage } from './run-storage.ts';
+import { isResumable, readEarlierRuns } from './stored-steps.ts';
 import { TaskWriter } from './task-writer.ts';
 
 /**
@@ -96,12 +98,17 @@ class LogRunner implements Runner {
     this.#owners = new OwnerRuns(maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
     const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
+    const storage = (claim: Claim): AgentStorage => new RunStorage(log, claim);
     const onWaiting = (change: 1 | -1): number => {
       this.#waiting += change;
       this.#room?.();
       return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : suspendAfterMs;
     };
-    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer, textBudget };
+    const earlier = (task: Snapshot, signal: AbortSignal): ReturnType<RunOptions['earlier']> =>
+      readEarlierRuns(log, task, signal);
+    const { eventUrl } = options;
+    const base = { graceMs, timeoutMs, logger, history, storage, earlier, eventUrl };
+    this.#runOptions = { ...base, onWaiting, observer, textBudget };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 
@@ -348,13 +355,19 @@ class ClaimedTask {
   /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
   async #recover(): Promise<void> {
     const { snapshot } = this.#writer;
-    const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
-    await this.#writer.put(recoverRun(snapshot, { resumable }));
+    // An agent that makes progress between its crashes is called again as often as it takes.
+    const attempts = snapshot.attempt - (snapshot.steps?.attempt ?? 0);
+    const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
+    await this.#writer.put(
+      recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),
+    );
   }
 
   #next(): Turn | undefined {
     const { snapshot } = this.#writer;
-    return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot);
+    if (this.#draining || isFinal(snapshot.state)) return undefined;
+    // A suspended task is claimed only when one of its waits is over, by the clock of the store.
+    return nextTurn(snapshot, Infinity);
   }
 
   #onNote(note: Entry & Note): void {

@@ -18,6 +18,8 @@ export class WriteCombiner {
   #chars = 0;
   #running: Promise<void> | undefined;
   #failure: { readonly error: unknown } | undefined;
+  /** Called when the next batch is written, or has failed. */
+  #onWritten: (() => void)[] = [];
   /** Ends the wait for the end of the turn of the event loop. */
   #go = (): void => {};
 
@@ -36,6 +38,16 @@ export class WriteCombiner {
     this.#add(event);
     this.#running ??= this.#turnEnds().then(() => this.#run());
     return this.#full ? this.#room() : undefined;
+  }
+
+  /**
+   * Resolves when everything up to the last `push` is durable. Unlike `flush` it does not hurry,
+   * and does not wait for what is pushed later.
+   */
+  async written(): Promise<void> {
+    if (this.#batch.length > 0) await new Promise<void>((resolve) => this.#onWritten.push(resolve));
+    else if (this.#running) await this.#running;
+    this.#check();
   }
 
   /** Resolves when everything is durable. */
@@ -81,13 +93,17 @@ export class WriteCombiner {
     const batch = this.#batch;
     this.#batch = [];
     this.#chars = 0;
+    const onWritten = this.#onWritten;
+    this.#onWritten = [];
     try {
       await this.#put(batch);
     } catch (error) {
       this.#failure = { error };
       this.#batch = [];
       this.#onFailure(error);
+      onWritten.push(...this.#onWritten.splice(0));
     }
+    for (const resolve of onWritten) resolve();
     this.#running = this.#batch.length > 0 ? this.#run() : undefined;
   }
 

@@ -53,6 +53,13 @@ const STEPS: readonly string[] = [
   // it when they change.
   `create table outlines(
      task integer primary key references tasks(key) on delete cascade, line text not null);`,
+  // What agents keep with their tasks, to continue on another machine.
+  `create table task_values(
+     task text not null references tasks(id) on delete cascade, key text not null,
+     value text not null, primary key(task, key)) without rowid;`,
+  // When a suspended task goes on, in Unix ms.
+  `alter table tasks add column due_at integer;
+   create index tasks_due on tasks(due_at) where due_at is not null;`,
 ];
 
 /**

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { needsRun } from '../../event/fold/advance.ts';
+import { dueAt } from '../../event/fold/steps.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import { isListedChange } from '../store/listed-change.ts';
@@ -9,16 +9,17 @@ import { encodeSnapshot } from '../store/line-codec.ts';
 import { PageBuilder } from '../store/page-builder.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
-import { RunQueue } from '../store/run-queue.ts';
+import { needsRunner, RunQueue } from '../store/run-queue.ts';
 import { BookmarkRows } from './bookmark-rows.ts';
+import { ValueRows } from './value-rows.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 import { EntryRows } from './entry-rows.ts';
 import { type HotTask, hotOptions } from './hot-tasks.ts';
 import { SqliteOutlines } from './outline-rows.ts';
 import { TurnRows } from './turn-rows.ts';
-import type { StorePage, PageRequest, EntryRow } from '../store/store.ts';
+import type { StorePage, PageRequest, EntryRow, StoredValueChange } from '../store/store.ts';
 import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
 
 const HOT_TASKS = 2000;
 /**
@@ -43,6 +44,7 @@ export class SqliteStorage implements StorageEngine {
   readonly #outlines: SqliteOutlines;
   readonly #turns: TurnRows;
   readonly #bookmarks: BookmarkRows;
+  readonly #values: ValueRows;
   readonly #statements = new Map<string, SqliteStatement>();
   readonly #hot = new LruCache<string, HotTask>(HOT_TASKS, hotOptions(1));
   readonly #ended = new LruCache<string, HotTask>(ENDED_TASKS, hotOptions(8));
@@ -54,6 +56,7 @@ export class SqliteStorage implements StorageEngine {
     this.#outlines = new SqliteOutlines(db);
     this.#turns = new TurnRows(db);
     this.#bookmarks = new BookmarkRows(db);
+    this.#values = new ValueRows(db);
   }
 
   /** Drops the caches: after a rollback, memory may be ahead of the file. */
@@ -182,6 +185,14 @@ export class SqliteStorage implements StorageEngine {
     return this.#bookmarks.page(...request);
   }
 
+  setValues(task: string, values: readonly StoredValueChange[]): void {
+    this.#values.set(task, values);
+  }
+
+  values(task: string, prefix: string, after: string, maxBytes: number): StoredValue[] {
+    return this.#values.read(task, prefix, after, maxBytes);
+  }
+
   ended(before: number, limit: number): string[] {
     return this.#sql('select id from tasks where ended_at < ? order by ended_at limit ?')
       .all(before, limit)
@@ -240,11 +251,11 @@ export class SqliteStorage implements StorageEngine {
     if (this.#queue) return this.#queue;
     const queue = new RunQueue();
     const rows = this.#sql(
-      `select id, key, agent, owner, tenant, state, changed_at, worker, lease_until from tasks
-       where needs_run = 1 order by changed_at, key`,
+      `select id, key, agent, owner, tenant, state, changed_at, worker, lease_until, needs_run, due_at
+       from tasks where needs_run = 1 or due_at is not null order by changed_at, key`,
     ).iterate();
-    for (const row of rows)
-      queue.put({
+    for (const row of rows) {
+      const item = {
         task: String(row['id']),
         party: String(row['owner']) || String(row['tenant']),
         agent: String(row['agent']),
@@ -253,7 +264,10 @@ export class SqliteStorage implements StorageEngine {
         claimed: row['worker'] !== null,
         leaseUntil: Number(row['lease_until']),
         waits: row['state'] === 'input-required' || row['state'] === 'auth-required',
-      });
+      };
+      if (Number(row['needs_run']) === 1) queue.put(item);
+      else queue.putTimer(item, Number(row['due_at']));
+    }
     return (this.#queue = queue);
   }
 
@@ -272,7 +286,7 @@ export class SqliteStorage implements StorageEngine {
       epoch,
       worker ?? null,
       leaseUntil,
-      needsRun(snapshot) ? 1 : 0,
+      needsRunner(snapshot, worker) ? 1 : 0,
       snapshot.updatedAt,
     );
     return Number(lastInsertRowid);
@@ -282,7 +296,7 @@ export class SqliteStorage implements StorageEngine {
   #update({ key, changedSeq, epoch }: HotTask, to: TaskHead, isListed: boolean): void {
     const { snapshot } = to;
     const { changes } = this.#sql(
-      `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
+      `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?, due_at = ?,
        changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and changed_seq = ? and epoch = ?`,
     ).run(
       snapshot.seq,
@@ -290,7 +304,8 @@ export class SqliteStorage implements StorageEngine {
       to.epoch,
       to.worker ?? null,
       to.leaseUntil,
-      needsRun(snapshot) ? 1 : 0,
+      needsRunner(snapshot, to.worker) ? 1 : 0,
+      dueAt(snapshot) ?? null,
       isListed ? 1 : 0,
       snapshot.updatedAt,
       isFinal(snapshot.state) ? snapshot.updatedAt : null,

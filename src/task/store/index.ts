@@ -18,6 +18,7 @@ export type {
   Store,
   StoreCalls,
   StoreMethods,
+  StoredValueChange,
   StorePage,
   SubmitRequest,
 } from './store.ts';

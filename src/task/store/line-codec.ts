@@ -74,9 +74,9 @@ export const isNote = <T extends TaskEvent>(event: T): event is T & Note =>
 
 /** Encodes a snapshot as a line, in the same format and version as entries. */
 export function encodeSnapshot(snapshot: Snapshot): string {
-  const { seq, updatedAt: at, turns, artifacts, calls, pending, answers } = snapshot;
+  const { seq, updatedAt: at, turns, artifacts, calls, pending, answers, waits = [] } = snapshot;
   const entry: Entry = { type: 'custom', name: 'snapshot', data: snapshot, seq, at };
-  const free = [artifacts, calls, pending, answers].some(({ length }) => length > 0);
+  const free = [artifacts, calls, pending, answers, waits].some(({ length }) => length > 0);
   // Most snapshots have only text, and need no search for bytes.
   return free || !turns.every(isTextOnly) ? encodeEntry(entry) : JSON.stringify(entry);
 }

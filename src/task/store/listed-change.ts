@@ -2,9 +2,9 @@ import { countTurns } from '../../event/fold/turns.ts';
 import type { Snapshot } from '../../event/types.ts';
 
 /**
- * Whether a task has changed for lists of tasks: a turn, a start, an end, a question, an answer or
- * a cancel. Text and tool events are not such a change, so that a token updates no index and no
- * snapshot.
+ * Whether a task has changed for lists of tasks: a turn, a start, an end, a question, an answer, a
+ * durable wait or a cancel. Text and tool events are not such a change, so that a token updates no
+ * index and no snapshot.
  */
 export function isListedChange(from: Snapshot | undefined, to: Snapshot): boolean {
   return (
@@ -14,6 +14,8 @@ export function isListedChange(from: Snapshot | undefined, to: Snapshot): boolea
     from.attempt !== to.attempt ||
     from.canceling !== to.canceling ||
     from.pending.length !== to.pending.length ||
+    from.suspended !== to.suspended ||
+    from.waits?.length !== to.waits?.length ||
     countTurns(from) !== countTurns(to)
   );
 }

@@ -1,5 +1,7 @@
 import { needsRun } from '../../event/fold/advance.ts';
+import { dueAt } from '../../event/fold/steps.ts';
 import type { Snapshot } from '../../event/types.ts';
+import { steadyNow } from '../steady-clock.ts';
 
 /**
  * Returns the party of a task, which shares the runners fairly: its owner, or its tenant without
@@ -7,6 +9,13 @@ import type { Snapshot } from '../../event/types.ts';
  */
 export const partyOf = ({ owner = '', turns }: Snapshot): string =>
   owner || (turns[0]?.tenant ?? '');
+
+/**
+ * Whether a task needs a runner now, or has one that may be gone: a suspended task that was claimed
+ * because its time has come.
+ */
+export const needsRunner = (snapshot: Snapshot, worker: string | undefined): boolean =>
+  needsRun(snapshot) || (worker !== undefined && dueAt(snapshot) !== undefined);
 
 /** A task that needs a runner. */
 export interface QueuedTask {
@@ -45,6 +54,10 @@ export class RunQueue {
   readonly #tasks = new Map<string, QueuedTask>();
   readonly #parties = new Map<string, Party>();
   readonly #claimed = new Map<string, QueuedTask>();
+  /** Suspended tasks that wait for a time. */
+  readonly #timers = new Map<string, { readonly item: QueuedTask; readonly dueAt: number }>();
+  /** No suspended task is due before this. */
+  #nextDue = Infinity;
   #served = 0;
   /** No lease ends before this. */
   #nextEnd = Infinity;
@@ -58,8 +71,11 @@ export class RunQueue {
     changedAt?: number,
   ): void {
     const before = this.#tasks.get(task);
-    if (!needsRun(snapshot)) return this.delete(task);
-    this.put({
+    const due = dueAt(snapshot);
+    const isNeeded = needsRunner(snapshot, claim.worker);
+    if (!isNeeded) this.delete(task);
+    if (!isNeeded && due === undefined) return;
+    const item: QueuedTask = {
       task,
       party: before?.party ?? partyOf(snapshot),
       agent: snapshot.agent,
@@ -68,7 +84,28 @@ export class RunQueue {
       claimed: claim.worker !== undefined,
       leaseUntil: claim.leaseUntil,
       waits: snapshot.state === 'input-required' || snapshot.state === 'auth-required',
-    });
+    };
+    this.#timers.delete(task);
+    if (isNeeded || due === undefined) this.put(item);
+    else this.putTimer(item, due);
+  }
+
+  /** Adds a suspended task, which waits for a runner from `dueAt` (Unix ms) on. */
+  putTimer(item: QueuedTask, due: number): void {
+    this.#timers.set(item.task, { item, dueAt: due });
+    this.#nextDue = Math.min(this.#nextDue, due);
+  }
+
+  /** Moves the suspended tasks whose time has come to the queue. */
+  #queueDue(wall: number): void {
+    if (wall < this.#nextDue) return;
+    this.#nextDue = Infinity;
+    for (const { item, dueAt: due } of this.#timers.values())
+      if (due > wall) this.#nextDue = Math.min(this.#nextDue, due);
+      else {
+        this.#timers.delete(item.task);
+        this.put(item);
+      }
   }
 
   put(item: QueuedTask): void {
@@ -91,6 +128,7 @@ export class RunQueue {
   }
 
   delete(task: string): void {
+    this.#timers.delete(task);
     const item = this.#tasks.get(task);
     if (!item) return;
     const party = this.#party(item.party);
@@ -104,7 +142,9 @@ export class RunQueue {
     agents: readonly string[],
     now: number,
     except: readonly string[] = [],
+    wall: number = Date.now(),
   ): string | undefined {
+    this.#queueDue(wall);
     const expired = this.#expired(agents, now);
     if (expired) return expired.task;
     let found: { readonly item: QueuedTask; readonly party: Party } | undefined;
@@ -116,9 +156,13 @@ export class RunQueue {
     return found?.item.task;
   }
 
-  /** Returns when the first lease of a claimed task ends. */
+  /** Returns when the first lease of a claimed task ends, or a suspended task is due. */
   nextLease(agents: readonly string[]): number | undefined {
     let next: number | undefined;
+    const ahead = steadyNow() - Date.now();
+    for (const { item, dueAt: due } of this.#timers.values())
+      if (agents.includes(item.agent) && (next === undefined || due + ahead < next))
+        next = due + ahead;
     for (const { agent, leaseUntil } of this.#claimed.values())
       if (agents.includes(agent) && (next === undefined || leaseUntil < next)) next = leaseUntil;
     return next;

@@ -1,6 +1,6 @@
 import type { Seq, Snapshot, Turn } from '../../event/types.ts';
-import type { StorePage, PageRequest, EntryRow } from './store.ts';
-import type { Bookmark, TaskFilter } from '../types.ts';
+import type { StorePage, PageRequest, EntryRow, StoredValueChange } from './store.ts';
+import type { Bookmark, StoredValue, TaskFilter } from '../types.ts';
 
 /** A task as the rules see it: its snapshot and its claim. It is never changed, only replaced. */
 export interface TaskHead {
@@ -72,14 +72,18 @@ export interface TaskStorage {
 /** What the store rules need beyond that, to find, list and prune tasks. */
 export interface StorageEngine extends TaskStorage {
   /**
-   * Returns the next task to claim: one whose lease has expired; else a task of the party
+   * Returns the next task to claim, also a suspended one from `dueAt` on: one whose lease has
+   * expired; else a task of the party
    * (`partyOf`) with the fewest runs, among equals the one that was served longest ago, and of its
    * tasks the one that has waited longest since it last changed. Parties in `except` are skipped.
    */
   claimable(agents: readonly string[], now: number, except?: readonly string[]): string | undefined;
   /** From now on `claimable` does not return this task: it cannot be read. */
   setAside(task: string): void;
-  /** Returns when the first lease of a claimed task ends, by the steady clock. */
+  /**
+   * Returns when the first lease of a claimed task ends, or a suspended task is due, by the steady
+   * clock.
+   */
   nextLease(agents: readonly string[]): number | undefined;
   page(request: PageRequest): StorePage;
   count(filter: TaskFilter): number;
@@ -89,6 +93,8 @@ export interface StorageEngine extends TaskStorage {
     after: Pick<Bookmark, 'task' | 'name'> | undefined,
     limit: number,
   ): Bookmark[];
+  setValues(task: string, values: readonly StoredValueChange[]): void;
+  values(task: string, prefix: string, after: string, maxBytes: number): StoredValue[];
   ended(before: number, limit: number): string[];
   uncompacted(before: number, limit: number): string[];
   /** Deletes these rows and marks the task as compacted. */

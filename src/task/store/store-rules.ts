@@ -5,7 +5,7 @@ import type { DamagedTask, ReadResult, EntryRow, StoreMethods } from './store.ts
 import type { TaskFilter } from '../types.ts';
 import { isDamage } from './page-builder.ts';
 import type { TaskHead, StorageEngine } from './storage-engine.ts';
-import { CHUNK_BYTES, claimRow, type RuleClocks, TaskRules } from './task-rules.ts';
+import { CHUNK_BYTES, claimRow, lostClaim, type RuleClocks, TaskRules } from './task-rules.ts';
 
 export const CHUNK_ROWS = 256;
 export const PRUNE_TASKS = 20;
@@ -121,6 +121,18 @@ export class StoreRules extends TaskRules implements StoreMethods {
     ...[task, after]: Parameters<StoreMethods['bookmarks']>
   ): ReturnType<StoreMethods['bookmarks']> {
     return this.#engine.bookmarks(task, after, CHUNK_ROWS);
+  }
+
+  setValues(...[claim, values]: Parameters<StoreMethods['setValues']>): void {
+    const { worker, epoch } = this.find(claim.task);
+    if (epoch !== claim.epoch || worker === undefined) throw lostClaim(claim.task);
+    this.#engine.setValues(claim.task, values);
+  }
+
+  values(
+    ...[task, prefix, after = '']: Parameters<StoreMethods['values']>
+  ): ReturnType<StoreMethods['values']> {
+    return this.#engine.values(task, prefix, after, CHUNK_BYTES);
   }
 
   ended(before: number): string[] {

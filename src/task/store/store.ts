@@ -1,5 +1,5 @@
 import type { Entry, Seq, Snapshot } from '../../event/types.ts';
-import type { Bookmark, ReplicaInfo, TaskFilter } from '../types.ts';
+import type { Bookmark, ReplicaInfo, StoredValue, TaskFilter } from '../types.ts';
 
 /** A stored entry. `note` says whether it is a note, without decoding it. */
 export interface EntryRow {
@@ -68,6 +68,12 @@ export interface StorePage {
   readonly last?: ListPosition;
   /** The list page ends before `limit`, and there may be more tasks. */
   readonly endsEarly?: boolean;
+}
+
+/** A value to write, or to delete if it is undefined. */
+export interface StoredValueChange {
+  readonly key: string;
+  readonly value?: string | undefined;
 }
 
 export interface DamagedTask {
@@ -158,6 +164,19 @@ export interface StoreMethods {
     task: string | undefined,
     after: Pick<Bookmark, 'task' | 'name'> | undefined,
   ): readonly Bookmark[];
+  /**
+   * Writes these values of a task together, if the claim is still held; throws `fenced` otherwise.
+   * A value that is undefined is deleted.
+   */
+  setValues(
+    claim: { readonly task: string; readonly epoch: number },
+    values: readonly StoredValueChange[],
+  ): void;
+  /**
+   * Returns values whose key starts with `prefix` and is after `after`, in the order of their keys
+   * by code unit: at least one if there is one, and about 1 MiB.
+   */
+  values(task: string, prefix: string, after?: string): readonly StoredValue[];
   /** Returns some tasks that ended before the time; `remove` them to get the next ones. */
   ended(before: number): readonly string[];
   remove(tasks: readonly string[]): void;
@@ -185,6 +204,8 @@ export const STORE_METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'
   count: 'read',
   bookmark: 'write',
   bookmarks: 'read',
+  setValues: 'write',
+  values: 'read',
   ended: 'read',
   remove: 'write',
   compact: 'write',

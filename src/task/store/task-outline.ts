@@ -35,6 +35,8 @@ export function outlineOf(snapshot: Snapshot): Snapshot {
   delete outline.said;
   delete outline.answered;
   delete outline.delivered;
+  delete outline.steps;
+  delete outline.waits;
   return outline;
 }
 

@@ -2,6 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { decodeEntry } from '../../event/entry-codec.ts';
 import { advance, needsRun } from '../../event/fold/advance.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
+import { awaitsEvent, dueAt } from '../../event/fold/steps.ts';
 import { recoverRun } from '../../event/fold/recover-run.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './line-codec.ts';
@@ -127,7 +128,8 @@ export class TaskRules {
         'invalid',
         'cannot append a note with a claim; use submit or requestCancel',
       );
-    this.write(head, needsRun(to.snapshot) || to.snapshot.running ? to : free(to), rows);
+    const { running, suspended } = to.snapshot;
+    this.write(head, needsRun(to.snapshot) || (running && !suspended) ? to : free(to), rows);
     return to.snapshot.seq;
   }
 
@@ -158,7 +160,8 @@ export class TaskRules {
       rows,
       head: snapshot.seq,
       ended: isFinal(snapshot.state),
-      claimable: needsRun(snapshot) && !this.#live(to),
+      // A new time to wake a task may be the first one, so runners look when to claim next.
+      claimable: (needsRun(snapshot) || dueAt(snapshot) !== undefined) && !this.#live(to),
     });
     return snapshot;
   }
@@ -216,6 +219,7 @@ function refuseAnswers(snapshot: Snapshot | undefined, { task, ...turn }: Turn):
       );
     given.add(id);
     if (pending.some((question) => question.id === id)) continue;
+    if (snapshot && awaitsEvent(snapshot, id)) continue;
     const first = turns.find((earlier) => earlier.answers?.some((answer) => answer.id === id));
     const isKnown = first !== undefined || answers.some((answer) => answer.id === id);
     // A task that has ended refuses every turn as `closed`.
@@ -238,6 +242,10 @@ function refuseAnswers(snapshot: Snapshot | undefined, { task, ...turn }: Turn):
 const free = (head: TaskHead): TaskHead => ({ ...head, worker: undefined, leaseUntil: 0 });
 
 type SubmittedEntry = Extract<Entry, { readonly type: 'turn.submitted' }>;
+
+/** The refusal of values of a runner that no longer has the claim. */
+export const lostClaim = (task: string): DuolaneError =>
+  new DuolaneError('fenced', `cannot store values of task "${task}": its claim is over or lost`);
 
 export const claimRow = ({ task, epoch, snapshot }: TaskHead): ClaimRow => ({
   task,

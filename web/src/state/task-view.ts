@@ -96,6 +96,10 @@ export class TaskView {
       case 'step.finished':
         if (!entry.path?.length) this.#stepFrom = this.talk.length;
         return;
+      case 'step.stored':
+        return this.#note(entry, stepText(entry), entry.error ? 'warn' : undefined);
+      case 'run.suspended':
+        return this.#note(entry, 'Run suspended: it goes on when its wait is over');
       case 'retry':
         if (entry.discard && !entry.path?.length) this.#void(this.#stepFrom);
         return this.#note(entry, `Model error (${entry.error.code}), retrying`, 'warn');
@@ -360,4 +364,22 @@ export function duration(ms: number): string {
   return span < 172_800_000
     ? `${Math.round(span / 3_600_000)} h`
     : `${Math.round(span / 86_400_000)} d`;
+}
+
+/** One line about a durable step. */
+function stepText({ id, kind, status, attempt = 1, ms, until, error }: Of<'step.stored'>): string {
+  const name = kind === 'step' ? `Step ${id}` : kind === 'sleep' ? `Sleep ${id}` : `Event ${id}`;
+  const at = until === undefined ? '' : new Date(until).toLocaleTimeString();
+  switch (status) {
+    case 'started':
+      return `${name}: running`;
+    case 'waiting':
+      return kind === 'sleep' ? `${name}: until ${at}` : `${name}: waiting`;
+    case 'retrying':
+      return `${name}: attempt ${attempt} failed (${error?.code ?? 'unknown'}), next at ${at}`;
+    case 'completed':
+      return `${name}: done${ms === undefined ? '' : ` in ${ms} ms`}`;
+    case 'failed':
+      return `${name}: failed (${error?.code ?? 'unknown'})`;
+  }
 }

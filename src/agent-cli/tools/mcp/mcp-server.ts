@@ -1,4 +1,5 @@
 import { DuolaneError } from '../../../errors.ts';
+import { raceAbort } from '../../../stream/abort.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../../mcp/types.ts';
 import { asObject, asString, type JsonObject, omitUndefined } from '../../../json.ts';
@@ -27,11 +28,16 @@ export interface ServerEvents {
 }
 
 const CONNECT_MS = 30_000;
+const LIST_MS = 30_000;
+/** The limits of the tools of one server. They stay in memory, and the model gets them. */
+const MAX_TOOLS = 10_000;
+const MAX_LIST_CHARS = 16 * 1024 * 1024;
 
 /**
  * One MCP server of a session. It may be connected, disabled, lost and connected again. `tools` are
  * those of its last list; `tools/list_changed` makes the CLI list them again. A server that does
- * not respond within 30 s gets the status `failed` with an error; it never fails the session.
+ * not respond within 30 s, or has not listed its tools 30 s later, gets the status `failed` with an
+ * error; it never fails the session.
  */
 export class Server {
   readonly name: string;
@@ -45,8 +51,10 @@ export class Server {
   #source: Promise<ToolSource & AsyncDisposable> | undefined;
   #settled: Promise<void> = Promise.resolve();
   #life = new AbortController();
+  readonly #listMs: number;
 
-  constructor(name: string, dialer: ServerDialer, events: ServerEvents) {
+  constructor(name: string, dialer: ServerDialer, events: ServerEvents, listMs: number = LIST_MS) {
+    this.#listMs = listMs;
     this.name = name;
     this.dialer = dialer;
     this.#events = events;
@@ -144,9 +152,17 @@ export class Server {
   }
 
   async #listOnce(source: ToolSource, signal: AbortSignal): Promise<void> {
-    const tools: Tool[] = [];
-    for await (const tool of source.listTools({ signal })) tools.push(tool);
-    this.#tools = tools;
+    const limit = AbortSignal.timeout(this.#listMs);
+    const either = AbortSignal.any([signal, limit]);
+    try {
+      this.#tools = await raceAbort(collectTools(source, either), either);
+    } catch (reason) {
+      if (!limit.aborted || signal.aborted) throw reason;
+      throw new DuolaneError(
+        'timeout',
+        `listing the tools timed out after ${this.#listMs} ms: the list has not ended`,
+      );
+    }
   }
 
   async #watch(source: ToolSource, signal: AbortSignal): Promise<void> {
@@ -252,6 +268,23 @@ export class Server {
       again = { answers, ...(last.state !== undefined && { state: last.state }) };
     }
   }
+}
+
+/** The tools of a source. Throws `too_large` beyond the limits. */
+async function collectTools(source: ToolSource, signal: AbortSignal): Promise<readonly Tool[]> {
+  const tools: Tool[] = [];
+  let chars = 0;
+  for await (const tool of source.listTools({ signal })) {
+    signal.throwIfAborted();
+    chars += JSON.stringify(tool).length;
+    if (tools.length >= MAX_TOOLS || chars > MAX_LIST_CHARS)
+      throw new DuolaneError(
+        'too_large',
+        `the server lists more than ${MAX_TOOLS} tools or ${MAX_LIST_CHARS} characters; offer fewer tools`,
+      );
+    tools.push(tool);
+  }
+  return tools;
 }
 
 /** The annotations of a tool without the suffix `Hint`, as hosts expect them in `mcp_status`. */

@@ -1,0 +1,210 @@
+import { encodeEntry } from '../entry-codec.ts';
+import { failOpenCalls } from '../fold/recover-run.ts';
+import { speakerKey } from '../speaker-key.ts';
+import type { AgentEvent, Entry, OpenCall, Snapshot, Usage } from '../types.ts';
+import { addUsage, usageSince } from '../usage.ts';
+
+type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
+type Delta = Of<'text.delta' | 'reasoning.delta' | 'tool.args'>;
+type BlockEnd = Of<'text.end' | 'reasoning.end'>;
+
+/** What readers of the log have seen: a text, or any other event in a form that can be compared. */
+interface SeenItem {
+  readonly key: string;
+  text: string;
+}
+
+/**
+ * What the earlier runs of a turn have shown, in a form that the next run can be compared with.
+ * Blocks do not count, since a suspended run closes them early; only their text does.
+ */
+export class SeenEvents {
+  readonly items: SeenItem[] = [];
+
+  add(entry: Entry): void {
+    if (entry.type === 'run.started' && entry.discard) this.items.length = 0;
+    // The text of a step that was discarded is gone, so the events before it cannot be compared.
+    if (entry.type === 'retry' && entry.discard) this.items.push({ key: '', text: '' });
+    else if (isDelta(entry)) this.#addText(keyOf(entry), entry.delta);
+    else if (isShown(entry)) this.items.push({ key: lineOf(entry), text: '' });
+  }
+
+  #addText(key: string, delta: string): void {
+    const last = this.items.at(-1);
+    if (last?.key === key) last.text += delta;
+    else this.items.push({ key, text: delta });
+  }
+}
+
+/**
+ * Compares a further run of an agent with what readers have seen. An agent with durable steps
+ * usually repeats its events, since it starts over and gets the stored results. Events that repeat
+ * what was seen are held back, so that readers see nothing twice. The first new event decides: if
+ * everything was repeated, the run goes on after it. Otherwise the agent does something else this
+ * time: the earlier text is discarded, and what was held back is shown after all.
+ */
+export class ReplayFilter {
+  readonly #items: readonly SeenItem[];
+  readonly #calls: readonly OpenCall[];
+  /** Where the comparison is: the item, and how much of its text was repeated. */
+  #at = 0;
+  #offset = 0;
+  #start: Of<'run.started'> | undefined;
+  #repeated: AgentEvent[] = [];
+  #usage: Usage | undefined;
+  #state: 'comparing' | 'continuing' | 'started over' = 'comparing';
+  /** Text of open blocks that was passed on. */
+  readonly #passed = new Map<string, string>();
+
+  /** `calls`: those that the log has open, which fail if the run starts over. */
+  constructor({ items }: SeenEvents, calls: readonly OpenCall[]) {
+    this.#items = items;
+    this.#calls = calls;
+  }
+
+  /** Takes an event of the run; returns the events to write. */
+  take(event: AgentEvent): AgentEvent[] {
+    if (this.#state === 'started over') return [event];
+    if (this.#state === 'continuing') return this.#pass(event);
+    if (event.type === 'run.started') {
+      this.#start = event;
+      return [];
+    }
+    if (isBlockEnd(event)) return this.#hold(event);
+    if (isDelta(event)) return this.#compareText(event);
+    if (this.#isRepeated(event)) {
+      this.#at++;
+      if (event.type === 'step.finished' && event.usage)
+        this.#usage = addUsage(this.#usage, event.usage);
+      return this.#hold(event);
+    }
+    // A run that is stopped while it repeats has nothing new to show.
+    const isStop =
+      event.type === 'run.suspended' ||
+      (event.type === 'run.finished' && event.outcome === 'canceled');
+    return isStop || this.#isComplete ? this.#continue(event) : this.#startOver(event);
+  }
+
+  get #isComplete(): boolean {
+    return this.#at === this.#items.length;
+  }
+
+  #hold(event: AgentEvent): AgentEvent[] {
+    this.#repeated.push(event);
+    return [];
+  }
+
+  #isRepeated(event: AgentEvent): boolean {
+    const item = this.#items[this.#at];
+    return item !== undefined && this.#offset === 0 && isShown(event) && item.key === lineOf(event);
+  }
+
+  #compareText(event: Delta): AgentEvent[] {
+    const item = this.#items[this.#at];
+    if (!item) return this.#continue(event);
+    const rest = item.text.slice(this.#offset);
+    const { delta } = event;
+    if (item.key !== keyOf(event)) return this.#startOver(event);
+    if (rest.length > delta.length) {
+      if (!rest.startsWith(delta)) return this.#startOver(event);
+      this.#offset += delta.length;
+      return this.#hold(event);
+    }
+    const isLast = this.#at === this.#items.length - 1;
+    if (!delta.startsWith(rest) || (delta !== rest && !isLast)) return this.#startOver(event);
+    this.#at++;
+    this.#offset = 0;
+    if (delta === rest) return this.#hold(event);
+    return this.#continue({ ...event, delta: delta.slice(rest.length) });
+  }
+
+  #continue(event: AgentEvent): AgentEvent[] {
+    this.#state = 'continuing';
+    this.#repeated = [];
+    return [...this.#started(false), ...this.#pass(event)];
+  }
+
+  #startOver(event: AgentEvent): AgentEvent[] {
+    this.#state = 'started over';
+    const repeated = this.#repeated;
+    this.#repeated = [];
+    const failed = failOpenCalls(this.#calls, 'interrupted');
+    return [...this.#started(true), ...failed, ...repeated, event];
+  }
+
+  #started(discards: boolean): AgentEvent[] {
+    if (!this.#start) return [];
+    const { discard: _discard, ...start } = this.#start;
+    return [discards ? { ...start, discard: true } : start];
+  }
+
+  /** The end of a block has the text that was passed on, not what readers had seen before. */
+  #pass(event: AgentEvent): AgentEvent[] {
+    if (isDelta(event) && event.type !== 'tool.args') {
+      const key = blockOf(event);
+      this.#passed.set(key, (this.#passed.get(key) ?? '') + event.delta);
+    } else if (isBlockEnd(event)) {
+      const text = this.#passed.get(blockOf(event));
+      this.#passed.delete(blockOf(event));
+      return text === undefined ? [] : [{ ...event, text }];
+    } else if (event.type === 'run.finished' && this.#usage && event.usage) {
+      const { usage: total, ...rest } = event;
+      const usage = usageSince(this.#usage, total);
+      return [{ ...rest, ...(Object.keys(usage).length > 0 && { usage }) }];
+    }
+    return [event];
+  }
+}
+
+/** The task without what an agent that starts over does again: its calls and artifacts. */
+export function withoutRun(task: Snapshot): Snapshot {
+  const { delivered, current, artifacts } = task;
+  const again = delivered?.turn === current?.messageId ? (delivered?.artifacts ?? []) : [];
+  return {
+    ...task,
+    calls: [],
+    artifacts: artifacts.filter(({ artifactId }) => !again.includes(artifactId)),
+  };
+}
+
+const isDelta = (event: AgentEvent | Entry): event is Delta =>
+  event.type === 'text.delta' || event.type === 'reasoning.delta' || event.type === 'tool.args';
+
+const isBlockEnd = (event: AgentEvent): event is BlockEnd =>
+  event.type === 'text.end' || event.type === 'reasoning.end';
+
+/** Whether the event is one that a further run repeats. */
+function isShown(event: AgentEvent | Entry): boolean {
+  switch (event.type) {
+    case 'run.started':
+    case 'run.suspended':
+    case 'run.finished':
+    case 'step.stored':
+    case 'input.required':
+    case 'text.end':
+    case 'reasoning.end':
+    case 'turn.submitted':
+    case 'cancel.requested':
+      return false;
+    default:
+      return true;
+  }
+}
+
+const keyOf = (event: Delta): string =>
+  event.type === 'tool.args'
+    ? `${event.type}\n${event.callId}`
+    : `${event.type}\n${speakerKey(event.path)}`;
+
+const blockOf = ({ type, id, path }: Exclude<Delta, Of<'tool.args'>> | BlockEnd): string =>
+  `${type.split('.', 1)[0]}\n${id}\n${speakerKey(path)}`;
+
+// Times differ in each run, and the log may have members in another order.
+function lineOf(event: AgentEvent | Entry): string {
+  const members = Object.entries(event)
+    .filter(([name, value]) => value !== undefined && !TIMES.has(name))
+    .toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return encodeEntry(Object.fromEntries(members) as object as Entry);
+}
+
+const TIMES = new Set(['at', 'seq', 'ms', 'firstChunkMs']);
