@@ -182,9 +182,21 @@ const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
 export const WITHHELD = 'the server failed; its log has the cause';
 
 /**
+ * What a peer gets in place of messages that may contain private data: the address of another
+ * server, which often has a key in it, the text of that server, the stderr of a program. The text
+ * still says which kind of failure it was.
+ */
+const FOR_PEERS: Partial<Record<ErrorCode, string>> = {
+  internal: 'internal error',
+  network: 'another server that the request needs cannot be reached; the log has the cause',
+  server: 'another server that the request needs has failed; the log has the cause',
+  peer_exited: 'a program that the request needs has exited; the log has the cause',
+};
+
+/**
  * Who gets a failure. `caller`: anyone who may use a server. `peer`: a program that speaks JSON-RPC
- * or gRPC with this process; it gets every message but that of `internal`, since it has to
- * distinguish the timeout of a tool from a lost connection.
+ * or gRPC with this process. It gets more messages, since it has to distinguish the timeout of a
+ * tool from a lost connection.
  */
 export type Audience = 'caller' | 'peer';
 
@@ -198,10 +210,14 @@ export function toPublicFailure(
   audience: Audience = 'caller',
 ): { readonly failure: Failure; readonly withheld: boolean } {
   const { status: _, ...failure } = DuolaneError.from(reason).toJSON();
-  const isPeer = audience === 'peer';
-  const withheld = isPeer ? failure.code === 'internal' : !FOR_CALLERS.has(failure.code);
-  const message = isPeer ? 'internal error' : WITHHELD;
-  return { failure: withheld ? { ...failure, message } : failure, withheld };
+  const shown =
+    audience === 'peer'
+      ? FOR_PEERS[failure.code]
+      : FOR_CALLERS.has(failure.code)
+        ? undefined
+        : WITHHELD;
+  const message = shown ?? failure.message;
+  return { failure: { ...failure, message }, withheld: shown !== undefined };
 }
 
 /**

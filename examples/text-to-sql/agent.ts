@@ -53,20 +53,19 @@ const answer: Agent = async function* (turn, ctx) {
       async *run() {
         const { sql } = made(plan);
         const { file, rowCount, columns } = made(result);
-        const about = { task: turn.task, ...(turn.owner !== undefined && { owner: turn.owner }) };
-        const text = { ...about, mediaType: 'application/sql', filename: 'query.sql' };
-        const query = await blobs.put(text, [Buffer.from(sql)], { signal: ctx.signal });
-        const data = { type: 'artifact', uri: uriOf(query.id), resource_type: 'sql' };
+        const store = ctx.blobs ?? ownBlobs(turn, ctx.signal);
+        const text = { mediaType: 'application/sql', filename: 'query.sql' };
+        const query = await store.put(text, [Buffer.from(sql)]);
+        const data = { type: 'artifact', uri: query.url, resource_type: 'sql' };
         const metadata = { dialect: 'duckdb', sql };
         const statement = [dataPart({ ...data, metadata })];
         yield notLast(artifact('sql_query', statement, idOf(turn, 'sql_query')));
         const table = {
-          ...about,
           mediaType: 'application/vnd.apache.parquet',
           filename: 'query_results.parquet',
         };
-        const rows = await blobs.put(table, createReadStream(file), { signal: ctx.signal });
-        const part = filePart(uriOf(rows.id), 'parquet', { rowCount, columns });
+        const rows = await store.put(table, createReadStream(file));
+        const part = filePart(rows.url, 'parquet', { rowCount, columns });
         yield artifact('query_results', [part], idOf(turn, 'query_results'));
       },
     },
@@ -107,14 +106,23 @@ const asError = (failure: DuolaneError | ReturnType<DuolaneError['toJSON']> | un
     ? new DuolaneError(failure.code, failure.message)
     : new DuolaneError('internal', 'the model failed without an error');
 
+/** Without a server (`main.ts`) the files are in the folder; `duolane serve --blobs` names another. */
+const ownBlobs = (
+  { task, owner }: Turn,
+  signal: AbortSignal,
+): NonNullable<AgentContext['blobs']> => ({
+  async put(blob, bytes) {
+    const about = { task, ...(owner !== undefined && { owner }), ...blob };
+    const stored = await blobs.put(about, bytes, { signal });
+    return { ...stored, url: `/blobs/${stored.id}` };
+  },
+});
+
 /** Only the last of the four says that it is the last chunk: behind it nothing comes. */
 function notLast(whole: ReturnType<typeof artifact>): AgentEvent {
   const { last: _, ...event } = whole;
   return event;
 }
-
-/** Where the server hands a blob out; relative to its address, which may change. */
-const uriOf = (id: string): string => `/blobs/${id}`;
 
 /** A UUID that comes out equal when the turn is run again, so that an artifact is replaced. */
 function idOf({ messageId }: Turn, name: string): { readonly artifactId: string } {

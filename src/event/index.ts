@@ -28,6 +28,7 @@ export {
 export type {
   Agent,
   AgentContext,
+  BlobWriter,
   AgentEvent,
   AgentStorage,
   Artifact,

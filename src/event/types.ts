@@ -56,6 +56,21 @@ export interface AgentContext extends DurableSteps {
   readonly storage?: AgentStorage;
   readonly logger: Logger;
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
+  /** Stores bytes that are too large for an event, if the server has a blob store. */
+  readonly blobs?: BlobWriter;
+}
+
+/** Stores blobs of one task. They are deleted with it, and only its owner may read them. */
+export interface BlobWriter {
+  /**
+   * Stores a blob; it is durable when this resolves. The `url` is relative to the server: put it
+   * into a part of an artifact. Without a `signal`, the signal of the run ends it.
+   */
+  put(
+    blob: { readonly mediaType: string; readonly filename?: string },
+    bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<{ readonly id: string; readonly bytes: number; readonly url: string }>;
 }
 
 /**

@@ -168,5 +168,7 @@ export function onlyMessage(
     if (failed) return;
     if (decoder.partial) fail(malformed('the peer ended a gRPC stream within a message'));
     else settle(only);
+    // The listeners stay as long as the call, which may take long.
+    only = undefined;
   });
 }

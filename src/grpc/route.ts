@@ -17,8 +17,11 @@ export const unary = <I, O>(
 ): GrpcRoute => ({
   path: method.path,
   async serve(call, maxMessageBytes) {
-    const request = await only(call, maxMessageBytes);
-    const response = await handler(decode(method.request, request, method.path), call);
+    // Not in a variable: the handler may wait long, and a frame keeps its variables meanwhile.
+    const response = await handler(
+      decode(method.request, await only(call, maxMessageBytes), method.path),
+      call,
+    );
     await call.send(method.response.encode(response));
   },
 });
@@ -34,8 +37,12 @@ export const serverStream = <I, O>(
 ): GrpcRoute => ({
   path: method.path,
   async serve(call, maxMessageBytes) {
-    const request = decode(method.request, await only(call, maxMessageBytes), method.path);
-    await sendAll(method, call, handler(request, call));
+    // Not in a variable: see `unary`.
+    await sendAll(
+      method,
+      call,
+      handler(decode(method.request, await only(call, maxMessageBytes), method.path), call),
+    );
   },
 });
 

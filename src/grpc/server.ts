@@ -20,6 +20,7 @@ import { type CallContext, type CallHooks, type CallLimits, ServerCall } from '.
 import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { GrpcRoute } from './route.ts';
 import type { StandardOptions } from './standard-services.ts';
+import { statusOf } from './status.ts';
 
 /** The address, the credentials and the limits of a gRPC server. */
 export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, StandardOptions {
@@ -79,9 +80,9 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
    */
   readonly closeMs?: number;
   /**
-   * Called with errors of handlers that are not DuolaneErrors or are `internal`, whose message the
-   * client does not get; with clients that were disconnected (`timeout`); with connections that
-   * were refused (`rate_limited`). By default, errors of handlers are warnings of the process.
+   * Called with errors of handlers whose message the client does not get, such as `internal` and
+   * `network`; with clients that were disconnected (`timeout`); with connections that were refused
+   * (`rate_limited`). By default, errors of handlers are warnings of the process.
    */
   readonly onError?: (error: unknown) => void;
 }
@@ -278,7 +279,7 @@ class ServerConnections {
     this.#serve(call, headers).then(
       () => call.end(),
       (error: unknown) => {
-        if (toPublicFailure(error, 'peer').withheld)
+        if (!statusOf(error) && toPublicFailure(error, 'peer').withheld)
           (this.#options.onError ?? reportUnexpected)(error);
         call.end(error);
       },

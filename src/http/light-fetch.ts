@@ -64,9 +64,11 @@ export function lightFetch(): LightFetch {
       response.resume();
       const to = new URL(response.headers.location!, at);
       if (to.origin !== url.origin || hops === MAX_REDIRECTS)
+        // Origins only: path and query of an address are often a secret, and this message may reach
+        // callers of a server that uses the other one.
         throw new DuolaneError(
           'invalid',
-          `cannot follow the redirect of ${url.href}: it leads to ${to.href}; use that address`,
+          `cannot follow the redirect of ${url.origin}: it leads to ${to.origin}; use that address`,
         );
       [at, response] = [to, await sendRequest(to, init, agentFor(to.protocol))];
     }

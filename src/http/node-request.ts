@@ -247,8 +247,9 @@ function readText(incoming: IncomingMessage, received?: ReceivedBytes): Promise<
     };
     incoming.on('data', onData);
     incoming.once('end', () => {
-      // 'close' follows 'end'; removing the listener is cheaper than creating its error.
-      incoming.off('close', onClose);
+      // Every listener would keep this promise and so the text in memory until the response, which
+      // may take long.
+      incoming.off('data', onData).off('close', onClose).off('error', onClose);
       receiving?.end();
       resolve(toText(chunks));
     });

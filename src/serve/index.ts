@@ -6,6 +6,7 @@ export type { ServeLimits } from './server-limits.ts';
 export type { Retention } from './retention.ts';
 export type { Revocations } from './auth/session-revocations.ts';
 export type { ApiKeys, Secrets } from './auth/shared-secrets.ts';
+export { openBlobs, type OpenBlobsOptions } from './open-blobs.ts';
 export { openTaskLog, serve, type Served } from './serve.ts';
 export type { LoginSessionOptions } from './auth/login-session.ts';
 export { toA2A, type ToA2AOptions } from './to-a2a.ts';

@@ -15,6 +15,7 @@ import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './routes/page-api.ts';
 import { auditAnswers, openAudit, type AuditEntry } from './auth/audit-log.ts';
 import { isCardPath, mountAgents, type MountedAgents } from './routes/mount-agents.ts';
+import { agentsWithBlobs } from './agent-blobs.ts';
 import { blobRoutes } from './routes/blob-routes.ts';
 import { createCors } from './auth/cors.ts';
 import { failureResponse } from './failure-response.ts';
@@ -140,7 +141,7 @@ async function open(
     options.log ??
     closing.use(
       await openTaskLog(DEFAULT_STORE, {
-        blobs: removerOf(blobsOf(modules)),
+        blobs: removerOf(blobsOf(modules, options.blobs)),
         logger,
         ...queueLimit(limits),
       }),
@@ -177,7 +178,7 @@ async function open(
     observer: metrics.observer,
     ...omitUndefined({ graceMs, timeoutMs, maxRuns, queue, maxRunsPerOwner }),
     logger,
-    agents: Object.fromEntries(names.map((name) => [name, (modules[name] as AgentModule).default])),
+    agents: agentsWithBlobs(modules, options.blobs),
   });
   // If serve() rejects. A server that has started closes its runner below, before the streams.
   closing.defer(() => state === 'starting' && unaudited[Symbol.asyncDispose]());
@@ -306,7 +307,7 @@ async function open(
     ...outputRoutes({ ...common, agents: names }),
     ...events.routes(common),
     ...audit.routes.map((each) => forOperators(each, isOperator)),
-    ...blobRoutes(blobsOf(modules)),
+    ...blobRoutes(blobsOf(modules, options.blobs)),
     ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
   ];
   const router = createRouter(routes);

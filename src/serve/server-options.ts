@@ -48,9 +48,11 @@ export function serverOptions(modules: Modules, options: ServeOptions): ServeOpt
   return { ...options, ...Object.fromEntries(fromModules) };
 }
 
-/** The blob stores of all modules. */
-export const blobsOf = (modules: Modules): readonly BlobStore[] =>
-  Object.values(modules).flatMap(({ options }) => options?.blobs ?? []);
+/** The blob stores of the server and of all modules, each once. */
+export const blobsOf = (modules: Modules, blobs?: BlobStore): readonly BlobStore[] => {
+  const own = Object.values(modules).flatMap(({ options }) => options?.blobs ?? []);
+  return [...new Set(blobs ? [blobs, ...own] : own)];
+};
 
 /** Deletes the blobs of a task from all stores. The log calls it when it prunes the task. */
 export const removerOf = (stores: readonly BlobStore[]): Pick<BlobStore, 'removeTask'> => ({

@@ -98,7 +98,10 @@ export interface ServeOptions {
   readonly tools?: ToolSource;
   /** JSON Schema of the page's run form; its `examples` are the samples of the form. */
   readonly form?: JsonObject;
-  /** Blobs to serve under `/blobs/<id>`, the address that the agent's artifacts contain. */
+  /**
+   * Blobs to serve under `/blobs/<id>`, the address that the agent's artifacts contain. Agents get
+   * it as `ctx.blobs`: the one of the server, or else that of their module. The caller closes it.
+   */
   readonly blobs?: BlobStore;
   /** Closed in reverse order after the last run, once serve() has resolved. */
   readonly resources?: readonly AsyncDisposable[];

@@ -2,6 +2,7 @@ export {
   type Blob,
   type BlobInfo,
   type BlobRange,
+  type BlobRules,
   type BlobStore,
   type FileBlobOptions,
   fileBlobs,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DuolaneError, type ErrorCode, RETRYABLE } from '../errors.ts';
 import { RPC, rpcError } from './json-rpc.ts';
-import { fromRpcError, RPC_CODE, toRpcError } from './json-rpc-errors.ts';
+import { fromRpcError, isWithheld, RPC_CODE, toRpcError } from './json-rpc-errors.ts';
 
 describe('toRpcError', () => {
   test('the message of an internal error does not leave the process', () => {
@@ -16,11 +16,13 @@ describe('toRpcError', () => {
     }
   });
 
-  test('every other code keeps its message and has its number', () => {
+  test('every code has its number, and a message without private data of the server', () => {
+    const withheld = ['internal', 'network', 'server', 'peer_exited'];
     for (const code of Object.keys(RETRYABLE) as ErrorCode[]) {
       const { error } = toRpcError('', new DuolaneError(code, 'the words'));
       expect(error.code).toBe(RPC_CODE[code]);
-      expect(error.message).toBe(code === 'internal' ? 'internal error' : 'the words');
+      expect(error.message === 'the words', code).toBe(!withheld.includes(code));
+      expect(isWithheld(new DuolaneError(code, 'the words'))).toBe(withheld.includes(code));
     }
   });
 

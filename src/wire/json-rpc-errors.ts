@@ -52,9 +52,15 @@ class PeerError extends Error {
   }
 }
 
+/** Whether a failure must be reported here, because its message is withheld from the peer. */
+export const isWithheld = (reason: unknown): boolean => {
+  const error = DuolaneError.from(reason);
+  return !(error.cause instanceof PeerError) && toPublicFailure(error, 'peer').withheld;
+};
+
 /**
  * Converts any failure to an error response. The error of another peer is forwarded unchanged. The
- * caller reports what `toPublicFailure` withholds from a peer.
+ * caller reports what `isWithheld` names.
  */
 export function toRpcError(id: RpcId | null, reason: unknown): RpcError {
   const error = DuolaneError.from(reason);

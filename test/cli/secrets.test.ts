@@ -9,6 +9,8 @@ export default async function* () {
 }
 `;
 
+const S3_KEY = { DUOLANE_S3_ACCESS_KEY_ID: 'id', DUOLANE_S3_SECRET_ACCESS_KEY: 'sesame' };
+
 const urlOf = async (running: Running): Promise<string> => {
   const [said] = await running.says(/\{.*\}/);
   return (JSON.parse(said) as { url: string }).url;
@@ -18,7 +20,17 @@ const status = async (url: string, token: string): Promise<number> =>
 
 test.each([
   ['a file', ['--auth', 'bearer:@token', '--store', '@store'], {}],
-  ['the environment', [], { DUOLANE_AUTH: 'bearer:sesame', DUOLANE_STORE: 'memory' }],
+  [
+    'the environment',
+    [],
+    {
+      DUOLANE_AUTH: 'bearer:sesame',
+      DUOLANE_STORE: 'memory',
+      DUOLANE_BLOBS: 's3://bucket?endpoint=http://127.0.0.1:1',
+      DUOLANE_S3_ACCESS_KEY_ID: 'sesame-id',
+      DUOLANE_S3_SECRET_ACCESS_KEY: 'sesame-key',
+    },
+  ],
 ])('duolane serve takes its secrets from %s', async (_, flags, env) => {
   await using place = await Place.open();
   const file = await place.write('agent.mjs', AGENT);
@@ -63,14 +75,30 @@ test('duolane serve warns of a password in --store, and does not repeat it', asy
   expect(stderr).not.toContain('sesame');
 });
 
+test('duolane serve warns of a password in --blobs, and does not repeat it', async () => {
+  await using place = await Place.open();
+  const file = await place.write('agent.mjs', AGENT);
+  const blobs = 'postgres://ann:sesame@127.0.0.1:1/tasks';
+  const options = ['--port', '0', '--store', 'memory', '--blobs', blobs];
+  const { code, stderr } = await place.run(['serve', file, ...options]);
+  expect(code).not.toBe(0);
+  expect(stderr).toContain('--blobs contains a secret that every user of this machine can read');
+  expect(stderr).toContain('cannot open the blob store of --blobs');
+  expect(stderr).not.toContain('sesame');
+});
+
 test.each([
   ['cannot read the secret of --auth from "missing"', ['--auth', 'bearer:@missing'], {}],
   ['the file "empty" of DUOLANE_STORE is empty', [], { DUOLANE_STORE: '@empty' }],
   ['invalid DUOLANE_AUTH: expected bearer:@<file>', [], { DUOLANE_AUTH: 'sesame' }],
+  ['expected a folder, postgres://… or s3://…', ['--blobs', 'gs://sesame'], {}],
+  ['credentials are read from the environment', ['--blobs', '@bucket'], S3_KEY],
+  ['set DUOLANE_S3_ACCESS_KEY_ID', ['--blobs', 's3://b'], { DUOLANE_S3_SESSION_TOKEN: 'sesame' }],
 ])('duolane serve refuses: %s', async (message, flags, env) => {
   await using place = await Place.open();
   const file = await place.write('agent.mjs', AGENT);
   await place.write('empty', '\n');
+  await place.write('bucket', 's3://id:sesame@bucket\n');
   const { code, stderr } = await place.run(['serve', file, '--port', '0', ...flags], { env });
   expect(code).not.toBe(0);
   expect(stderr).toContain(message);

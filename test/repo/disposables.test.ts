@@ -409,6 +409,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'serve/auth/audit-log.ts': 'internal to serve(), disposed by Served alone',
   'serve/auth/stream-rights.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',
+  'serve/open-blobs.ts': 'does nothing, or passes on to postgresBlobs',
+  'task/blobs/postgres-blobs.ts': 'needs a database: test/postgres/blobs.test.ts',
   'task/postgres/listen-notify-bus.ts': 'needs a database: test/postgres',
   'task/postgres/nats-bus.ts': 'needs a NATS server: test/postgres',
   'task/postgres/postgres-store.ts': 'needs a database: test/postgres',

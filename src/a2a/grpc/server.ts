@@ -67,52 +67,68 @@ interface ServedMethod {
   readonly find: FindAgent;
 }
 
+// The handlers are no async functions: those would keep the request in memory while they wait.
 const answering = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
-  unary(method, async (request, context) => {
-    const { outcome } = await dispatchCall(served, request, context);
-    return served.dialect.encode(outcome as Result) as JsonObject;
-  });
+  unary(method, (request, context) =>
+    dispatchCall(served, request, context).then(
+      ({ outcome }) => served.dialect.encode(outcome as Result) as JsonObject,
+    ),
+  );
 
 const streaming = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
-  serverStream(method, async function* (request, context) {
-    const { outcome, agreed, binding } = await dispatchCall(served, request, context);
-    const { batches, slot } = outcome as TaskStream;
-    const withIds = agreed.includes(RESUME_EXTENSION);
-    try {
-      for await (const batch of batches)
-        for (const { id, out, last } of batch) {
-          const event = served.dialect.encodeEvent(out, last) as JsonObject;
-          yield withIds ? withEventId(event, id) : event;
-        }
-    } catch (error) {
-      const reason = streamEndReason(error, slot, binding.onError);
-      if (reason === 'drain')
-        throw new DuolaneError('interrupted', 'the server is shutting down; reconnect to resume');
-      if (reason) throw toGrpcStatus(reason);
-    } finally {
-      slot.release();
-    }
-  });
+  serverStream(method, (request, context) =>
+    eventsOf(dispatchCall(served, request, context), served.dialect),
+  );
+
+type DispatchedCall = Dispatched & { readonly binding: ServerContext };
+
+async function* eventsOf(
+  dispatched: Promise<DispatchedCall>,
+  dialect: Dialect,
+): AsyncGenerator<JsonObject, void, undefined> {
+  const { outcome, agreed, binding } = await dispatched;
+  const { batches, slot } = outcome as TaskStream;
+  const withIds = agreed.includes(RESUME_EXTENSION);
+  try {
+    for await (const batch of batches)
+      for (const { id, out, last } of batch) {
+        const event = dialect.encodeEvent(out, last) as JsonObject;
+        yield withIds ? withEventId(event, id) : event;
+      }
+  } catch (error) {
+    const reason = streamEndReason(error, slot, binding.onError);
+    if (reason === 'drain')
+      throw new DuolaneError('interrupted', 'the server is shutting down; reconnect to resume');
+    if (reason) throw toGrpcStatus(reason);
+  } finally {
+    slot.release();
+  }
+}
 
 /**
  * Dispatches a call, sets the header with the agreed extensions, and throws errors as a gRPC
  * status.
  */
-async function dispatchCall(
+function dispatchCall(
   { operation, dialect, find }: ServedMethod,
   { tenant: given, ...params }: JsonObject,
   context: CallContext,
-): Promise<Dispatched & { readonly binding: ServerContext }> {
+): Promise<DispatchedCall> {
   const { server, tenant } = find(textOf(given));
   const binding = serverContextOf(server);
+  const failed = (error: unknown): never => {
+    throw toGrpcStatus(toA2AError(error, binding.onError));
+  };
+  let dispatched;
   try {
-    const call = readCall(operation, dialect, params, tenant, context);
-    const { agreed, outcome } = await dispatch(call, binding);
+    dispatched = dispatch(readCall(operation, dialect, params, tenant, context), binding);
+  } catch (error) {
+    return failed(error);
+  }
+  return dispatched.then(({ agreed, outcome }) => {
     if (agreed.length > 0) context.setHeader({ 'a2a-extensions': agreed.join(', ') });
     return { agreed, outcome, binding };
-  } catch (error) {
-    throw toGrpcStatus(toA2AError(error, binding.onError));
-  }
+  }, failed);
 }
 
 function readCall(

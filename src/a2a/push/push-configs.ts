@@ -12,6 +12,7 @@ import { RPC_DIALECTS } from '../v0.3/json-rpc-dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 import type { PushConfig } from '../protocol/model.ts';
 import { deliverPush, type DeliveryOptions } from './deliver-push.ts';
+import { DeliveryBudget } from './delivery-budget.ts';
 import {
   configBookmark,
   progressBookmark,
@@ -52,6 +53,7 @@ export class PushConfigs implements AsyncDisposable {
   readonly #log: TaskLog;
   readonly #agent: string;
   readonly #options: PushOptions;
+  readonly #budget: DeliveryBudget;
   readonly #running = new Map<
     string,
     { readonly stop: AbortController; readonly done: Promise<void> }
@@ -81,6 +83,7 @@ export class PushConfigs implements AsyncDisposable {
     this.#log = log;
     this.#agent = agent;
     this.#options = options;
+    this.#budget = new DeliveryBudget(log);
     this.#isShared = log.replicas !== undefined;
     this.#pollMs = options.pollMs ?? 15_000;
     const poll = (): void => {
@@ -332,7 +335,8 @@ export class PushConfigs implements AsyncDisposable {
     };
     for (;;) {
       try {
-        const delivery = { log: this.#log, ...receiver.saved, after, save, check };
+        const known = { log: this.#log, budget: this.#budget, ...receiver.saved };
+        const delivery = { ...known, after, save, check };
         return await deliverPush(delivery, signal, this.#options);
       } catch (error) {
         signal.throwIfAborted();

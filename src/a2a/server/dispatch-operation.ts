@@ -53,8 +53,11 @@ export interface ServerContext {
 export interface OperationCall {
   readonly operation: Operation;
   readonly dialect: Dialect;
-  /** In the form of the dialect. */
-  readonly params: JsonObject;
+  /**
+   * In the form of the dialect. `dispatch` takes them out: an operation may wait for the end of a
+   * run, and must not keep a long request in memory meanwhile.
+   */
+  params: JsonObject;
   readonly caller: Caller;
   /** The last event that the caller has received. */
   readonly lastEventId: string | undefined;
@@ -126,6 +129,7 @@ async function runOperation(
   const { operation, dialect, lastEventId } = call;
   const { operations } = server;
   const params = dialect.decode(operation, call.params);
+  call.params = {};
   const tenant = call.caller.tenant ?? optionalString(params, 'tenant');
   const caller = tenant === undefined ? call.caller : { ...call.caller, tenant };
   switch (operation) {
@@ -136,11 +140,8 @@ async function runOperation(
       const length = readLength(params['historyLength']);
       return { kind: 'task', task: await operations.get(readTaskId(params), caller, length) };
     }
-    case 'cancel': {
-      const task = readTaskId(params);
-      const current = unlessDisconnected(slot, () => operations.get(task, caller));
-      return { kind: 'task', task: await operations.cancel(task, caller, slot).catch(current) };
-    }
+    case 'cancel':
+      return cancel(operations, readTaskId(params), caller, slot);
     case 'subscribe': {
       const task = readTaskId(params);
       const { ended, batches } = await operations.subscribe(task, caller, lastEventId, slot);
@@ -215,9 +216,39 @@ async function send(
     return { kind: 'stream', batches, slot };
   }
   const { task } = await submit();
-  if (incoming.blocking)
+  const { blocking } = incoming;
+  // A function of its own: while this one waits, its frame would keep the message in memory.
+  return sentTask(operations, { task, caller, blocking, historyLength }, slot);
+}
+
+async function sentTask(
+  operations: Operations,
+  {
+    task,
+    caller,
+    blocking,
+    historyLength,
+  }: {
+    readonly task: string;
+    readonly caller: Caller;
+    readonly blocking: boolean;
+    readonly historyLength: number | undefined;
+  },
+  slot: StreamSlot,
+): Promise<Result> {
+  if (blocking)
     await operations.settled(task, slot).catch(unlessDisconnected(slot, () => undefined));
   return { kind: 'sent', sent: { task: await operations.get(task, caller, historyLength) } };
+}
+
+async function cancel(
+  operations: Operations,
+  task: string,
+  caller: Caller,
+  slot: StreamSlot,
+): Promise<Result> {
+  const current = unlessDisconnected(slot, () => operations.get(task, caller));
+  return { kind: 'task', task: await operations.cancel(task, caller, slot).catch(current) };
 }
 
 /**

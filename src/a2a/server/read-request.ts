@@ -38,13 +38,21 @@ export const readCallFields = (
   extensions: readExtensions(fields),
 });
 
+const MAX_EVENT_ID_CHARS = 1024;
+
 /** The last event id of the caller, from the header of SSE or the metadata of the request. */
 function readLastEventId(fields: HeaderFields, params: JsonObject): string | undefined {
   const metadata = asObject(params['metadata']);
   const given = fields.get('last-event-id') || metadata['lastEventId'];
   if (given === undefined || given === null || given === '') return undefined;
   // A JSON number is accepted as an id. Any other value becomes text that is not a valid id.
-  return typeof given === 'string' ? given : JSON.stringify(given);
+  const id = typeof given === 'string' ? given : JSON.stringify(given);
+  // A longer text would be kept in memory as long as the operation takes.
+  if (id.length <= MAX_EVENT_ID_CHARS) return id;
+  throw new A2AError(
+    'INVALID_PARAMS',
+    `invalid lastEventId: expected at most ${MAX_EVENT_ID_CHARS} characters`,
+  );
 }
 
 /** The extensions that the caller supports; in 0.3 the header has the prefix X. */

@@ -2,7 +2,7 @@ import { disconnectSignal } from '../../http/node-request.ts';
 import { textResponse } from '../../http/text-response.ts';
 import { isObject, omitUndefined, type JsonObject } from '../../json.ts';
 import { toHttpResponse, headersOf } from './http-response.ts';
-import { toA2AError, type ServerContext } from './dispatch-operation.ts';
+import { toA2AError, type OperationCall, type ServerContext } from './dispatch-operation.ts';
 import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
 import {
   DIALECT_10,
@@ -74,37 +74,52 @@ export async function serveRest(
   server: ServerContext,
 ): Promise<Response> {
   const type = mediaType(request);
-  let dialect: Dialect = DIALECT_10;
+  const head = { dialect: DIALECT_10 as Dialect };
   try {
-    const requested = readVersion(request);
-    const is03 = path.startsWith('/v1/') && requested !== '1.0';
-    if (is03) dialect = DIALECT_03_REST;
-    const found = find(request.method, is03 ? path.slice(3) : path, !is03);
-    if (!found || (requested === '0.3' && !is03))
-      throw new A2AError('METHOD_NOT_FOUND', `unknown operation ${request.method} ${path}`);
-    const { operation, tenant } = found;
-    const given = await readParams(request, server.maxBodyBytes);
-    // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read
-    // camelCase.
-    if (is03 && isSnakeCase(given)) dialect = inSnakeCase(dialect);
-    const call = {
-      operation,
-      dialect,
-      params: { ...given, ...pathParams(found) },
-      caller: { ...caller, ...(tenant !== undefined && { tenant }) },
-      ...readCallFields(headerFields(request), given),
-      disconnect: disconnectSignal(request),
-    };
+    const call = await readOperation(request, path, caller, server, head);
+    const { operation, dialect } = call;
     return await toHttpResponse(call, server, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
       event: JSON.stringify,
-      error: (error) => JSON.stringify(call.dialect.restError(error)),
+      error: (error) => JSON.stringify(dialect.restError(error)),
     });
   } catch (error) {
     const failure = toA2AError(error, server.onError);
     const { http } = REASONS[failure.reason];
-    return json(dialect.restError(failure), http, type, headersOf(failure));
+    return json(head.dialect.restError(failure), http, type, headersOf(failure));
   }
+}
+
+/**
+ * Reads a request, and sets its dialect in `head`, also if it fails. A function of its own: the
+ * operation may wait long, and the frame of this function would keep the body in memory.
+ */
+async function readOperation(
+  request: Request,
+  path: string,
+  caller: Caller,
+  server: ServerContext,
+  head: { dialect: Dialect },
+): Promise<OperationCall> {
+  const requested = readVersion(request);
+  const is03 = path.startsWith('/v1/') && requested !== '1.0';
+  if (is03) head.dialect = DIALECT_03_REST;
+  const found = find(request.method, is03 ? path.slice(3) : path, !is03);
+  if (!found || (requested === '0.3' && !is03))
+    throw new A2AError('METHOD_NOT_FOUND', `unknown operation ${request.method} ${path}`);
+  const { operation, tenant } = found;
+  const given = await readParams(request, server.maxBodyBytes);
+  // The JSON form of protobuf allows snake_case. Some 0.3 callers that write it cannot read
+  // camelCase.
+  if (is03 && isSnakeCase(given)) head.dialect = inSnakeCase(head.dialect);
+  return {
+    operation,
+    dialect: head.dialect,
+    params: { ...given, ...pathParams(found) },
+    caller: { ...caller, ...(tenant !== undefined && { tenant }) },
+    ...readCallFields(headerFields(request), given),
+    disconnect: disconnectSignal(request),
+  };
 }
 
 /** The operation of a path, with the ids in it. */

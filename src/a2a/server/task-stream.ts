@@ -72,7 +72,8 @@ export const followTaskStream = (
 class StreamFollower implements TaskFollower<TaskStreamEvent> {
   task = '';
   readonly #log: TaskLog;
-  readonly #begin: BeginStream;
+  /** Until the first read: it has the message of the client in memory. */
+  #begin: BeginStream | undefined;
   readonly #options: Abortable;
   readonly #view: TaskViewOptions;
   readonly #encoder: A2AEncoder;
@@ -98,7 +99,9 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
   }
 
   async begin(events: TaskStreamEvent[]): Promise<void> {
-    const { task, start, sentTask } = await this.#begin();
+    const begin = (this.#begin as BeginStream)();
+    this.#begin = undefined;
+    const { task, start, sentTask } = await begin;
     this.task = task;
     this.#sentTask = sentTask;
     if ('after' in start) {
@@ -203,11 +206,16 @@ async function snapshotAt(
 
 /** Resolves when the task has ended or waits for a person. */
 export async function settled(log: TaskLog, task: string, options: Abortable): Promise<void> {
+  const seq = await runningAt(log, task);
+  if (seq === undefined) return;
+  for await (const { type } of log.read(task, seq, options))
+    if (type === 'input.required' && waits(await log.get(task))) return;
+}
+
+/** The last entry of a task that runs; not its snapshot, which a wait would keep in memory. */
+async function runningAt(log: TaskLog, task: string): Promise<Seq | undefined> {
   const now = await log.get(task);
-  if (!now || isFinal(now.state) || waits(now)) return;
-  for await (const entry of log.read(task, now.seq, options)) {
-    if (entry.type === 'input.required' && waits(await log.get(task))) return;
-  }
+  return !now || isFinal(now.state) || waits(now) ? undefined : now.seq;
 }
 
 /** The number of the entry of an event id. Throws `invalid` for an invalid id. */

@@ -3,9 +3,12 @@ import { DuolaneError } from '../../errors.ts';
 import { untilAborted } from '../../stream/abort.ts';
 import { openTaskLog, serve, type Auth } from '../../serve/index.ts';
 import { queueLimit, type StoreOptions } from '../../serve/serve.ts';
+import { awsCredentials, openBlobs } from '../../serve/open-blobs.ts';
 import { blobsOf, removerOf } from '../../serve/server-options.ts';
 import type { AgentModule, ServeOptions } from '../../serve/types.ts';
+import type { BlobStore } from '../../task/blob-store.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';
+import type { S3Credentials } from '../../task/s3/index.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { openBrowser } from '../terminal/open-browser.ts';
 import { EXIT, numberFlag, textFlag, type Command, type CommandFlags } from '../command.ts';
@@ -17,6 +20,7 @@ import { readSecret, secretSetting } from './read-secret.ts';
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 /** Fixed, so that an open page finds a server that was restarted. */
 const DEFAULT_PORT = 8003;
+const S3_PREFIX = 'DUOLANE_S3_';
 
 export const serveCommand: Command = {
   usage: '<module or sample> [more …] [options]',
@@ -30,6 +34,10 @@ export const serveCommand: Command = {
     store: {
       value: 'file',
       text: `file that stores tasks (${DEFAULT_STORE}); "memory" stores none, postgres://… shares them with other replicas; @<file> reads this value from a file; also from DUOLANE_STORE`,
+    },
+    blobs: {
+      value: 'folder',
+      text: 'where agents store large artifacts (ctx.blobs): a folder, or for replicas postgres://… or s3://<bucket>/<prefix>; @<file> reads this value from a file; also from DUOLANE_BLOBS',
     },
     'max-runs': {
       value: 'number',
@@ -65,7 +73,9 @@ export const serveCommand: Command = {
     'A module given by its path is loaded again when its file changes, unless NODE_ENV is production:\n' +
       'new runs use the new agent, running ones keep the old one. Its imports are not loaded again.',
     'Every user of the machine can read a command line (ps). Put secrets into a file (@<file>) or into the\n' +
-      'environment: DUOLANE_AUTH and DUOLANE_STORE have the form of --auth and --store.',
+      'environment: DUOLANE_AUTH, DUOLANE_STORE and DUOLANE_BLOBS have the form of the options.',
+    'The credentials of s3://… are DUOLANE_S3_ACCESS_KEY_ID and DUOLANE_S3_SECRET_ACCESS_KEY, or else\n' +
+      'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which agents see too.',
     'Ctrl-C drains: runs that can be resumed are suspended in the store, others get their final event.',
   ],
   examples: [
@@ -79,6 +89,8 @@ export const serveCommand: Command = {
     const authSetting = secretSetting(flags, 'auth', 'DUOLANE_AUTH');
     const storeSetting = secretSetting(flags, 'store', 'DUOLANE_STORE');
     const store = await readSecret(storeSetting?.value ?? DEFAULT_STORE, storeSetting?.from ?? '');
+    const blobsSetting = secretSetting(flags, 'blobs', 'DUOLANE_BLOBS');
+    const credentials = takeS3Credentials();
     const auth = authSetting && (await readAuth(authSetting.value, authSetting.from));
     for (const flag of exposedFlags(flags))
       err.line(
@@ -110,13 +122,15 @@ export const serveCommand: Command = {
     });
     const limits =
       loaded.find(({ module }) => module.options?.limits)?.module.options?.limits ?? {};
-    const blobs = removerOf(blobsOf(Object.fromEntries(agents)));
+    await using blobs = blobsSetting && (await openStore(blobsSetting, credentials));
+    const remover = removerOf(blobsOf(Object.fromEntries(agents), blobs));
     const ownLog = storeSetting === undefined && isSet('log');
     await using log = ownLog
       ? undefined
-      : await openLog(store, { blobs, logger: channelLogger(err), ...queueLimit(limits) });
+      : await openLog(store, { blobs: remover, logger: channelLogger(err), ...queueLimit(limits) });
     const options: ServeOptions = {
       ...(log && { log }),
+      ...(blobs && { blobs }),
       ...((flags['port'] !== undefined || !isSet('port')) && { port }),
       ...(flags['max-runs'] !== undefined && { maxRuns }),
       ...(flags['queue'] === true && { queue: true }),
@@ -167,6 +181,31 @@ function besideStore(store: string): string | undefined {
 const isTaken = ({ cause }: Error): boolean =>
   (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';
 
+/** The credentials for S3 that are for this process alone. Removes them from the environment. */
+function takeS3Credentials(): S3Credentials | undefined {
+  const names = ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY', 'SESSION_TOKEN'].map(
+    (name) => `${S3_PREFIX}${name}`,
+  );
+  const given = Object.fromEntries(names.map((name) => [name, process.env[name]]));
+  for (const name of names) delete process.env[name];
+  return Object.values(given).some(Boolean) ? awsCredentials(given, S3_PREFIX) : undefined;
+}
+
+async function openStore(
+  setting: { readonly value: string; readonly from: string },
+  credentials: S3Credentials | undefined,
+): Promise<BlobStore & AsyncDisposable> {
+  const address = await readSecret(setting.value, setting.from);
+  try {
+    return await openBlobs(address, credentials ? { credentials } : {});
+  } catch (cause) {
+    const { code, message } = DuolaneError.from(cause, 'server');
+    throw new DuolaneError(code, `cannot open the blob store of ${setting.from}: ${message}`, {
+      cause,
+    });
+  }
+}
+
 async function openLog(store: string, options: StoreOptions): Promise<TaskLog> {
   if (store === 'memory') return memoryLog(options);
   try {
@@ -207,9 +246,12 @@ async function readAuth(value: string, from: string): Promise<Auth> {
 
 /** The flags whose value contains a secret itself, not the name of a file. */
 function exposedFlags(flags: CommandFlags): readonly string[] {
-  const [auth = '', store = ''] = [textFlag(flags, 'auth'), textFlag(flags, 'store')];
+  const hasPassword = (name: string): boolean => {
+    const value = textFlag(flags, name) ?? '';
+    return withoutPassword(value) !== value;
+  };
   return [
-    ...(/^bearer:(?!@)/.test(auth) ? ['auth'] : []),
-    ...(withoutPassword(store) === store ? [] : ['store']),
+    ...(/^bearer:(?!@)/.test(textFlag(flags, 'auth') ?? '') ? ['auth'] : []),
+    ...['store', 'blobs'].filter(hasPassword),
   ];
 }

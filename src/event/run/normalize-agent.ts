@@ -61,12 +61,13 @@ const hostOf = (ctx: AgentContext): RunHost => ({
   // A context that a program made for an earlier version has no steps: they are kept in memory.
   ...(typeof ctx.step === 'function' && { durable: ctx }),
   ...(ctx.trace && { trace: ctx.trace }),
+  ...(ctx.blobs && { blobs: ctx.blobs }),
 });
 
 /** What a run needs from outside. The run makes the one context of the agent from it. */
 export interface RunHost extends Pick<
   AgentContext,
-  'task' | 'logger' | 'trace' | 'history' | 'storage'
+  'task' | 'logger' | 'trace' | 'history' | 'storage' | 'blobs'
 > {
   /** Stops the run. */
   readonly stop: Abortable;

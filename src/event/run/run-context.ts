@@ -32,10 +32,11 @@ class RunContext implements AgentContext {
   readonly logger: AgentContext['logger'];
   declare readonly storage?: NonNullable<AgentContext['storage']>;
   declare readonly trace?: NonNullable<AgentContext['trace']>;
+  declare readonly blobs?: NonNullable<AgentContext['blobs']>;
   readonly [STOP]: Cancellation;
 
   constructor(host: RunHost, stop: Cancellation, ask: Ask, steps: DurableSteps) {
-    const { task, logger, storage, trace, durable = steps, eventUrl = noServer } = host;
+    const { task, logger, storage, trace, blobs, durable = steps, eventUrl = noServer } = host;
     this.ask = ask;
     this.step = durable.step.bind(durable);
     this.sleep = durable.sleep.bind(durable);
@@ -47,6 +48,7 @@ class RunContext implements AgentContext {
     this[STOP] = stop;
     if (storage) this.storage = storage;
     if (trace) this.trace = trace;
+    if (blobs) this.blobs = blobs;
     Object.defineProperty(this, 'signal', SIGNAL);
   }
 }

@@ -172,7 +172,8 @@ test('steps of a decorated agent are those of its context, or its own without an
   const given: AgentEvent[] = [];
   for await (const event of normalizeAgent(agent)(turnOf('m1'), ctx)) given.push(event);
   expect(given.map(({ type }) => type)).toEqual(['run.started', 'status', 'run.finished']);
-  const { step: _step, ...older } = ctx;
+  const older: Partial<AgentContext> = { ...ctx };
+  delete (older as { step?: unknown }).step;
   const own: AgentEvent[] = [];
   const run = normalizeAgent(agent)(turnOf('m1'), older as AgentContext);
   for await (const event of run) own.push(event);

@@ -230,13 +230,14 @@ export function checkSchema(schema: string): void {
 export async function openPool(
   caller: string,
   { connectionString, pool, connections = 8, answerMs = ANSWER_MS }: PostgresOptions,
+  least: number = LEAST_CONNECTIONS,
 ): Promise<{ readonly pool: PgPool; readonly close: () => Promise<void> }> {
   if (pool) {
     const max = pool.options?.max;
-    if (max !== undefined && max < LEAST_CONNECTIONS)
+    if (max !== undefined && max < least)
       throw new DuolaneError(
         'invalid',
-        `invalid pool with max ${max}: expected at least ${LEAST_CONNECTIONS} connections, since one writes and one listens`,
+        `invalid pool with max ${max}: expected at least ${least} connections, since one writes and one listens`,
       );
     return { pool, close: async () => {} };
   }
@@ -245,10 +246,10 @@ export async function openPool(
       'invalid',
       `missing option of ${caller}(): expected connectionString or pool`,
     );
-  if (connections < LEAST_CONNECTIONS)
+  if (connections < least)
     throw new DuolaneError(
       'invalid',
-      `invalid connections ${connections}: expected at least ${LEAST_CONNECTIONS}, since one writes and one listens`,
+      `invalid connections ${connections}: expected at least ${least}, since one writes and one listens`,
     );
   const pg = await import('pg').catch((cause: unknown) => {
     throw new DuolaneError('unsupported', `${caller}() needs the package pg: npm install pg`, {

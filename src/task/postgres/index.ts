@@ -1,3 +1,4 @@
+export { postgresBlobs, type PostgresBlobOptions } from '../blobs/postgres-blobs.ts';
 export {
   natsBus,
   postgresDatabase,

@@ -59,6 +59,16 @@ const STEPS: readonly string[] = [
   // When a suspended task goes on, in Unix ms. A replica of the version before ignores it.
   `alter table tasks add column due_at bigint;
    create index tasks_due on tasks(due_at) where due_at is not null and ended_at is null;`,
+  // Blobs (task/blobs/postgres-blobs.ts). Their bytes are not compressed: most are already. `at` is
+  // when bytes last arrived, and no index has it.
+  `create table blobs(
+     key bigint generated always as identity primary key, id text not null unique,
+     folder text not null, state text not null, at bigint not null, info text not null);
+   create index blobs_folder on blobs(folder);
+   create index blobs_unfinished on blobs(key) where state <> 'stored';
+   create table blob_chunks(
+     blob bigint not null, n integer not null, bytes bytea not null, primary key(blob, n));
+   alter table blob_chunks alter column bytes set storage external;`,
 ];
 
 /** Migrating long tables takes long, and so does waiting for statements that use them. */

@@ -1,4 +1,4 @@
-import { DuolaneError, invalid, toPublicFailure, unsupported } from '../../../errors.ts';
+import { DuolaneError, invalid, unsupported } from '../../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Abortable } from '../../../stream/types.ts';
@@ -14,7 +14,7 @@ import {
   type RpcRequest,
   rpcResult,
 } from '../../../wire/json-rpc.ts';
-import { toRpcError } from '../../../wire/json-rpc-errors.ts';
+import { isWithheld, toRpcError } from '../../../wire/json-rpc-errors.ts';
 import { Callers } from '../../sources/caller-names.ts';
 import { ChangeFeed } from '../../sources/change-feed.ts';
 import { toLogLine, toProgress } from '../../sources/notification-events.ts';
@@ -233,7 +233,7 @@ export class McpClient implements AsyncDisposable {
       try {
         answer = rpcResult(id, await this.#answerer(message)(method, params, { signal }));
       } catch (error) {
-        if (!signal.aborted && toPublicFailure(error, 'peer').withheld) reportUnexpected(error);
+        if (!signal.aborted && isWithheld(error)) reportUnexpected(error);
         answer = toRpcError(id, error);
       } finally {
         this.#serving.delete(id);

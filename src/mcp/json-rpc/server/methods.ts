@@ -14,6 +14,10 @@ import type { TokenSigner } from '../../sources/signed-token.ts';
 import { discoverResult, serveListen } from './stateless-requests.ts';
 import type { ResourceWatch } from './resource-watch.ts';
 
+/** The limits of what a session keeps for its client, which may have many sessions. */
+const MAX_CAPABILITIES_CHARS = 16_384;
+const MAX_LEVEL_CHARS = 64;
+
 /** What the client announced: for the connection, or for this request if it is stateless. */
 export interface ClientState {
   readonly stateless: boolean;
@@ -76,7 +80,9 @@ export function methodHandlers(source: ToolSource, pageSize: number, signer: Tok
   table.set('subscriptions/listen', (params, context) => serveListen(source, params, context));
   table.set('ping', async () => ({}));
   table.set('logging/setLevel', async ({ level }, { client }) => {
-    client.logLevel = string('level', level);
+    const name = string('level', level);
+    if (name.length > MAX_LEVEL_CHARS) throw invalid('invalid params: unknown level');
+    client.logLevel = name;
     return {};
   });
   list('tools/list', 'tools', (options) => source.listTools(options));
@@ -131,7 +137,12 @@ export function methodHandlers(source: ToolSource, pageSize: number, signer: Tok
 /** Handles `initialize`: agrees on a version of the session protocol. */
 function initialize(source: ToolSource, params: JsonObject, client: ClientState): JsonObject {
   const wanted = string('protocolVersion', params['protocolVersion']);
-  client.capabilities = asObject(params['capabilities']);
+  const capabilities = asObject(params['capabilities']);
+  if (JSON.stringify(capabilities).length > MAX_CAPABILITIES_CHARS)
+    throw invalid(
+      `invalid params: capabilities must have at most ${MAX_CAPABILITIES_CHARS} characters`,
+    );
+  client.capabilities = capabilities;
   const { name, version, instructions } = source.info;
   return {
     protocolVersion: PROTOCOL_VERSIONS.find((known) => known === wanted) ?? PROTOCOL_VERSIONS[0],

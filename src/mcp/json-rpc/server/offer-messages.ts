@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
-import { DuolaneError, toPublicFailure } from '../../../errors.ts';
+import { DuolaneError } from '../../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
@@ -19,7 +19,7 @@ import {
   type RpcRequest,
   rpcResult,
 } from '../../../wire/json-rpc.ts';
-import { toRpcError } from '../../../wire/json-rpc-errors.ts';
+import { isWithheld, toRpcError } from '../../../wire/json-rpc-errors.ts';
 import type {
   MessageEndpoint,
   OfferMessagesOptions,
@@ -211,7 +211,7 @@ class MessageServer implements MessageEndpoint {
       return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
       if (running.aborted) return undefined;
-      if (toPublicFailure(error, 'peer').withheld) this.#onError(error);
+      if (isWithheld(error)) this.#onError(error);
       return toRpcError(id, error);
     } finally {
       unfollow();

@@ -4,6 +4,8 @@ import type { ToolSource } from '../../types.ts';
 
 /** How many resources one client may subscribe. */
 const MAX_WATCHED = 1_000;
+/** The longest address of a subscribed resource; a session keeps all of them. */
+const MAX_URI_CHARS = 2_048;
 
 /** The single resources that a client of a session has subscribed. */
 export class ResourceWatch implements AsyncDisposable {
@@ -19,6 +21,8 @@ export class ResourceWatch implements AsyncDisposable {
 
   /** Subscribes a resource. Resolves when the source listens; throws its error if it cannot. */
   async add(uri: string): Promise<void> {
+    if (uri.length > MAX_URI_CHARS)
+      throw tooLarge(`the uri exceeds the limit of subscribed resources (${MAX_URI_CHARS})`);
     if (this.#watched.has(uri)) return;
     if (this.#watched.size >= MAX_WATCHED)
       throw tooLarge(

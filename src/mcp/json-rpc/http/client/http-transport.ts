@@ -173,7 +173,7 @@ export class HttpTransport implements MessageTransport {
         });
       default:
         throw malformed(
-          `the tool server sent ${mediaType(response) || 'no content type'} in response to ${request.method}: expected JSON or an event stream; check that ${this.#connection.url.href} is its MCP endpoint`,
+          `the tool server sent ${mediaType(response) || 'no content type'} in response to ${request.method}: expected JSON or an event stream; check its address at ${this.#connection.url.origin}`,
         );
     }
   }
@@ -212,7 +212,7 @@ export class HttpTransport implements MessageTransport {
     if (!isObject(result) || !Array.isArray(result['tools'])) return message;
     const tools = this.#params.admit(result['tools'], (name, why) =>
       process.emitWarning(
-        `tool "${name}" of ${this.#connection.url.href} is omitted: ${why}`,
+        `tool "${name}" of ${this.#connection.url.origin} is omitted: ${why}`,
         'Duolane',
       ),
     );

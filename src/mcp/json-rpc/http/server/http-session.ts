@@ -18,6 +18,8 @@ const MAX_KEPT_BYTES = 4 * 2 ** 20;
 
 /** How many cancellations are remembered for requests that have not arrived yet. */
 const MAX_OVERTAKEN = 256;
+/** A longer id is not remembered; no client has one. */
+const MAX_ID_CHARS = 256;
 
 /** The name of the stream that belongs to no request. */
 const OWN = 'own';
@@ -83,16 +85,27 @@ export class HttpSession implements AsyncDisposable {
     for (const [name, stream] of this.#streams) if (stream.kept) this.#streams.delete(name);
   }
 
-  /** Handles a POST. The signal aborts when the client disconnects. */
-  async post(message: JsonObject, signal?: AbortSignal): Promise<Response> {
-    if (isRpcRequest(message)) {
-      if (this.#overtaken.delete(message.id)) return new Response(null, { status: 202 });
-      return this.#request(message, signal);
+  /**
+   * Handles a POST. The signal aborts when the client disconnects. `onEnd` is called when the
+   * message is handled, which may be long after its response.
+   */
+  async post(
+    message: JsonObject,
+    signal?: AbortSignal,
+    onEnd: () => void = () => {},
+  ): Promise<Response> {
+    if (isRpcRequest(message) && !this.#overtaken.delete(message.id))
+      return this.#request(message, signal, onEnd);
+    try {
+      if (!isRpcRequest(message)) {
+        if (message['method'] === 'notifications/cancelled') this.#cancel(message);
+        await this.#end.receive(message);
+        this.usedAt = performance.now();
+      }
+      return new Response(null, { status: 202 });
+    } finally {
+      onEnd();
     }
-    if (message['method'] === 'notifications/cancelled') this.#cancel(message);
-    await this.#end.receive(message);
-    this.usedAt = performance.now();
-    return new Response(null, { status: 202 });
   }
 
   /**
@@ -119,7 +132,11 @@ export class HttpSession implements AsyncDisposable {
     await this.#pumping;
   }
 
-  async #request(message: RpcRequest, signal: AbortSignal | undefined): Promise<Response> {
+  async #request(
+    message: RpcRequest,
+    signal: AbortSignal | undefined,
+    onEnd: () => void,
+  ): Promise<Response> {
     const name = String((this.#count += 1));
     const stream = new ResumableStream(name);
     this.#running.add(message.id);
@@ -127,7 +144,10 @@ export class HttpSession implements AsyncDisposable {
     try {
       const answered = this.#end
         .receive(message, { related: (related) => stream.push(related) })
-        .finally(() => this.#running.delete(message.id));
+        .finally(() => {
+          this.#running.delete(message.id);
+          onEnd();
+        });
       const answer = await quickAnswer(answered, stream, () => this.#prune());
       if (message.method === 'initialize') this.#begin(answer ?? (await answered));
       if (answer === null) return new Response(null, { status: 202 });
@@ -142,7 +162,7 @@ export class HttpSession implements AsyncDisposable {
   /** Remembers a cancellation: on a connection of its own, it may arrive before its request. */
   #cancel({ params }: JsonObject): void {
     const id = asObject(params)['requestId'];
-    if (!isRpcId(id) || this.#running.has(id)) return;
+    if (!isRpcId(id) || String(id).length > MAX_ID_CHARS || this.#running.has(id)) return;
     this.#overtaken.add(id);
     const [oldest] = this.#overtaken;
     if (this.#overtaken.size > MAX_OVERTAKEN && oldest !== undefined)

@@ -11,6 +11,7 @@ import { mediaType } from '../message-body.ts';
 import { type OriginGuardOptions, refuseForeignOrigin } from './origin-guard.ts';
 import { ParamHeaders } from '../param-headers.ts';
 import { postedMessage } from './read-post.ts';
+import { RunningBytes } from './running-bytes.ts';
 import { refuseRequest } from './http-responses.ts';
 import { HttpSession } from './http-session.ts';
 import { postStateless } from './stateless-post.ts';
@@ -60,6 +61,7 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   const { onError = reportUnexpected, idleMs = 600_000, maxSessions = 1_000 } = options;
   const stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
   const sessions = new Map<string, HttpSession>();
+  const running = new RunningBytes();
   let disposed = false;
 
   const close = async (id: string): Promise<void> => {
@@ -113,6 +115,7 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
     message: JsonObject,
     owner: string | undefined,
     signal: AbortSignal,
+    onEnd: () => void,
   ): Promise<Response> => {
     if (!(await makeRoom(owner)))
       return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
@@ -120,7 +123,7 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
     if (disposed) return refuseRequest(503, CLOSING, RPC.internalError);
     const session = new HttpSession(source, options, owner, () => limitKept(owner));
     sessions.set(session.id, session);
-    const response = await session.post(message, signal);
+    const response = await session.post(message, signal, onEnd);
     if (session.version === '') {
       await close(session.id);
       response.headers.delete('mcp-session-id');
@@ -155,13 +158,28 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
       );
     if (mediaType(request) !== 'application/json')
       return refuseRequest(415, 'the content type must be application/json');
-    const message = await postedMessage(request, options.maxBodyBytes);
-    if (message instanceof Response) return message;
-    if (speaksStateless(request, message))
-      return postStateless({ ...stateless, owner }, message, request);
-    if (isRpcRequest(message) && message.method === 'initialize')
-      return begin(message, owner, request.signal);
-    return inSession(request, owner, (session) => session.post(message, request.signal));
+    const posted = await postedMessage(request, options.maxBodyBytes);
+    if (posted instanceof Response) return posted;
+    const end = running.take(owner, posted.length);
+    if (!end) return refuseRequest(503, TOO_MUCH, RPC.internalError);
+    const { message } = posted;
+    // A request may go on after its response has begun, or its client has disconnected.
+    let goesOn = false;
+    const { signal } = request;
+    try {
+      if (speaksStateless(request, message)) {
+        goesOn = true;
+        return await postStateless({ ...stateless, owner, onEnd: end }, message, request);
+      }
+      if (isRpcRequest(message) && message.method === 'initialize')
+        return await begin(message, owner, signal, end);
+      return await inSession(request, owner, (session) => {
+        goesOn = true;
+        return session.post(message, signal, end);
+      });
+    } finally {
+      if (!goesOn) end();
+    }
   };
 
   const route = async (request: Request, owner: string | undefined): Promise<Response> => {
@@ -211,6 +229,9 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
  * sessions of a handler.
  */
 const MAX_OWNER_KEPT_BYTES = 32 * 2 ** 20;
+
+/** The response to a request that exceeds the memory of running requests. */
+export const TOO_MUCH = 'the requests that are running take too much memory; try again later';
 
 /** The response of a disposed handler to new clients. */
 export const CLOSING = 'the server is closing; try again later';

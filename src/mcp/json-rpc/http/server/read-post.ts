@@ -6,6 +6,12 @@ import { jsonOf, refuseRequest } from './http-responses.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
+/** A message with the length of its text. */
+export interface PostedMessage {
+  readonly message: RpcMessage;
+  readonly length: number;
+}
+
 /**
  * Reads the posted message, or returns the error response. A body over the limit is not read to its
  * end.
@@ -13,7 +19,7 @@ const MAX_BYTES = 16 * 1024 * 1024;
 export async function postedMessage(
   request: Request,
   maxBytes: number = MAX_BYTES,
-): Promise<RpcMessage | Response> {
+): Promise<PostedMessage | Response> {
   let text: string;
   try {
     text = await readText(request, maxBytes);
@@ -28,5 +34,7 @@ export async function postedMessage(
   const value = tryParse(text);
   if (value === undefined) return refuseRequest(400, 'parse error: expected JSON', RPC.parseError);
   const message = readRpc(value);
-  return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
+  return 'refuse' in message
+    ? jsonOf(message['refuse'] as JsonObject, 400)
+    : { message, length: text.length };
 }

@@ -6,7 +6,8 @@ import { offerMessages } from '../../server/offer-messages.ts';
 import { sendOutgoing } from '../../server/serve-messages.ts';
 import { ResumableStream } from './resumable-stream.ts';
 import { refuseForeignOrigin } from './origin-guard.ts';
-import { CLOSING, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
+import { CLOSING, TOO_MUCH, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
+import { RunningBytes } from './running-bytes.ts';
 import { postedMessage } from './read-post.ts';
 import { refuseRequest, streamOf } from './http-responses.ts';
 
@@ -24,6 +25,7 @@ interface SseClient {
 export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
   const { onError = reportUnexpected, maxSessions = 1_000, maxBodyBytes } = options;
   const clients = new Map<string, SseClient>();
+  const running = new RunningBytes();
   let disposed = false;
 
   const close = async (id: string): Promise<void> => {
@@ -53,13 +55,16 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
     const client = clients.get(new URL(request.url).searchParams.get('session') ?? '');
     if (!client || client.owner !== owner)
       return refuseRequest(404, 'session not found; open the event stream again');
-    const message = await postedMessage(request, maxBodyBytes);
-    if (message instanceof Response) return message;
+    const posted = await postedMessage(request, maxBodyBytes);
+    if (posted instanceof Response) return posted;
+    const done = running.take(owner, posted.length);
+    if (!done) return refuseRequest(503, TOO_MUCH);
     // The response is sent on the stream later; this request does not wait for it.
     client.end
-      .receive(message)
+      .receive(posted.message)
       .then((answer) => answer && client.stream.push(answer))
-      .catch(onError);
+      .catch(onError)
+      .finally(done);
     return new Response(null, { status: 202 });
   };
 

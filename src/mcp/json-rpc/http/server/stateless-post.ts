@@ -28,17 +28,23 @@ export interface Stateless {
   readonly end: MessageEndpoint;
   readonly params: ParamHeaders;
   readonly owner?: string | undefined;
+  /** Called when the message is handled, which may be long after its response has begun. */
+  readonly onEnd?: () => void;
 }
 
 /** Handles a request of the stateless protocol, which is cancelled when the client disconnects. */
 export async function postStateless(
-  { end, params, owner }: Stateless,
+  { end, params, owner, onEnd = () => {} }: Stateless,
   message: JsonObject,
   request: Request,
 ): Promise<Response> {
-  if (!isRpcRequest(message)) return new Response(null, { status: 202 });
-  const refused = refuseMessage(message, request.headers, params);
-  if (refused) return refused;
+  const refused = isRpcRequest(message)
+    ? refuseMessage(message, request.headers, params)
+    : new Response(null, { status: 202 });
+  if (refused || !isRpcRequest(message)) {
+    onEnd();
+    return refused as Response;
+  }
   const { signal } = request;
   const client = new Cancellation();
   const stream = new ResumableStream();
@@ -54,7 +60,10 @@ export async function postStateless(
       ...(owner !== undefined && { owner }),
       related: (related) => stream.push(related),
     })
-    .finally(unlisten);
+    .finally(() => {
+      unlisten();
+      onEnd();
+    });
   const answer = await quickAnswer(answered, stream);
   if (answer === null) return new Response(null, { status: 202 });
   if (answer && message.method === 'tools/list') params.admit(toolsIn(answer));

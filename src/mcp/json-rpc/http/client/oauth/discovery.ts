@@ -35,10 +35,10 @@ export async function discoverServer(
   }
   const { resource, authorization_servers: servers, scopes_supported: scopes } = described;
   if (typeof resource !== 'string' || !covers(resource, server))
-    throw oauthError(`the metadata of ${server.href} describes ${String(resource)}`);
+    throw oauthError(`the metadata of ${server.origin} describes ${String(resource)}`);
   const issuer: unknown = Array.isArray(servers) ? servers[0] : server.origin;
   if (typeof issuer !== 'string' || !URL.canParse(issuer))
-    throw oauthError(`the metadata of ${server.href} has no authorization server`);
+    throw oauthError(`the metadata of ${server.origin} has no authorization server`);
   const metadata = await issuerMetadata(documents, issuer, true);
   if (!metadata) throw oauthError(`${issuer} has no metadata`);
   const scope = Array.isArray(scopes) && scopes.length > 0 ? scopes.join(' ') : undefined;
