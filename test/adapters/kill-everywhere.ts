@@ -40,7 +40,7 @@ const replies = (approval: boolean): readonly ModelReply[] => [
 function toolsOf(effects: string[], approval: boolean): SceneTool[] {
   const properties = { a: { type: 'number' }, id: { type: 'string' } };
   const schema = { type: 'object', properties, required: ['a', 'id'] };
-  const make = (name: string, work: () => Promise<unknown> | unknown): SceneTool => ({
+  const make = (name: string, work: () => unknown): SceneTool => ({
     name,
     description: `The tool ${name}`,
     schema,

@@ -43,8 +43,8 @@ export async function* durableCall<T>(
     await call.abandon(error);
     throw error;
   } finally {
-    // Nothing waits for it if the result is stored, or if the caller has left its loop.
-    void call.abandon(LEFT);
+    // The caller may have left its loop. It does nothing if the result is stored.
+    await call.abandon(LEFT);
   }
 }
 

@@ -23,10 +23,15 @@ export class SeenEvents {
   readonly items: SeenItem[] = [];
   /** Progress of calls, and how often it was seen. A call that is not made again has none. */
   readonly progress: Map<string, number> = new Map();
+  readonly #steps = new OpenSteps();
 
   add(entry: Entry): void {
-    if (entry.type === 'run.started' && entry.discard) this.items.length = 0;
+    if (entry.type === 'run.started' && entry.discard) {
+      this.items.length = 0;
+      this.#steps.clear();
+    }
     if (entry.type === 'turn.submitted' || entry.type === 'cancel.requested') return;
+    if (this.#steps.add(entry) === 'started again') return;
     if (entry.type === 'retry') this.#addRetry(entry);
     else if (entry.type === 'tool.progress') {
       const line = lineOf(entry);
@@ -58,6 +63,29 @@ export class SeenEvents {
   }
 }
 
+/** The open step of each speaker. */
+class OpenSteps {
+  readonly #open = new Map<string, Of<'step.started'>>();
+
+  /** Takes any event. A run that continues starts the step again in which the one before stopped. */
+  add(event: AgentEvent): 'started again' | undefined {
+    if (event.type === 'step.finished') this.#open.delete(speakerKey(event.path));
+    if (event.type !== 'step.started') return undefined;
+    const who = speakerKey(event.path);
+    if (this.#open.get(who)?.step === event.step) return 'started again';
+    this.#open.set(who, event);
+    return undefined;
+  }
+
+  clear(): void {
+    this.#open.clear();
+  }
+
+  values(): Iterable<Of<'step.started'>> {
+    return this.#open.values();
+  }
+}
+
 /**
  * Compares a further run of an agent with what readers have seen. An agent with durable steps
  * usually repeats its events, since it starts over and gets the stored results. Events that repeat
@@ -77,6 +105,7 @@ export class ReplayFilter {
   /** Items after `#at` that were repeated before it, and new ends of calls that wait for the rest. */
   readonly #ahead = new Set<number>();
   #early: AgentEvent[] = [];
+  readonly #steps = new OpenSteps();
   readonly #progress: Map<string, number>;
   #start: Of<'run.started'> | undefined;
   #repeated: AgentEvent[] = [];
@@ -126,6 +155,7 @@ export class ReplayFilter {
   }
 
   #hold(event: AgentEvent): AgentEvent[] {
+    this.#steps.add(event);
     this.#repeated.push(event);
     return [];
   }
@@ -188,7 +218,7 @@ export class ReplayFilter {
   #continue(event: AgentEvent): AgentEvent[] {
     this.#state = 'continuing';
     this.#repeated = [];
-    return [...this.#started(false), ...this.#pass(event)];
+    return [...this.#started(false), ...this.#steps.values(), ...this.#pass(event)];
   }
 
   #startOver(event: AgentEvent): AgentEvent[] {
