@@ -119,6 +119,9 @@ function shown(entries: readonly Entry[]): readonly string[] {
   return [...all, text].filter((line) => line !== '').toSorted();
 }
 
+const count = (entries: readonly Entry[], type: Entry['type']): number =>
+  entries.filter((entry) => entry.type === type).length;
+
 const repeated = (all: readonly string[]): readonly string[] =>
   all.filter((each, index) => all.indexOf(each) < index);
 
@@ -132,8 +135,10 @@ function compare({ entries, bodies, effects }: Ended, whole: Ended, killAt: numb
   expect(entries.filter((entry) => entry.type === 'run.started' && entry.discard)).toEqual([]);
   expect(shown(entries)).toEqual(shown(whole.entries));
   expect(new Set(bodies)).toEqual(new Set(whole.bodies));
-  // The model call under way may be repeated, and so may the tool calls of one message.
-  expect(repeated(bodies).length).toBeLessThanOrEqual(1);
+  // The model call under way may be repeated, and so may the tool calls of one message. On a busy
+  // machine the first replica may also lose its lease before it is killed.
+  const interrupted = count(entries, 'run.started') - count(entries, 'run.finished');
+  expect(repeated(bodies).length).toBeLessThanOrEqual(interrupted);
   expect(new Set(effects)).toEqual(new Set(whole.effects));
   const finished = entries
     .slice(0, killAt)
@@ -141,7 +146,9 @@ function compare({ entries, bodies, effects }: Ended, whole: Ended, killAt: numb
       entry.type === 'tool.completed' || entry.type === 'tool.failed' ? entry.callId : [],
     );
   expect(repeated(effects).filter((id) => finished.includes(id))).toEqual([]);
-  expect(new Set(repeated(effects).map((id) => id.slice(0, 6))).size).toBeLessThanOrEqual(1);
+  expect(new Set(repeated(effects).map((id) => id.slice(0, 6))).size).toBeLessThanOrEqual(
+    interrupted,
+  );
 }
 
 /** A run that is killed after any entry ends on another replica as if nothing had happened. */
