@@ -24,6 +24,8 @@ export class SeenEvents {
   /** Progress of calls, and how often it was seen. A call that is not made again has none. */
   readonly progress: Map<string, number> = new Map();
   readonly #steps = new OpenSteps();
+  /** After a retry: what the run is expected to show again. */
+  #again: SeenItem[] = [];
 
   add(entry: Entry): void {
     if (entry.type === 'run.started' && entry.discard) {
@@ -37,23 +39,33 @@ export class SeenEvents {
       const line = lineOf(entry);
       this.progress.set(line, (this.progress.get(line) ?? 0) + 1);
     } else if (isDelta(entry)) this.#addText(entry.type, keyOf(entry), entry.delta);
-    else if (isShown(entry)) this.items.push({ type: entry.type, key: lineOf(entry), text: '' });
+    else if (isShown(entry)) this.#addShown(entry.type, lineOf(entry));
   }
 
   /**
-   * A retry repeats the run from its beginning (`withRetry`), so what was seen before it does not
-   * count, if all of that is void. A further run does not repeat the retry itself.
+   * A retry repeats the run from its beginning (`withRetry`). If all text before it is void, what is
+   * left counts once, and a further run does not repeat the retry itself.
    */
   #addRetry(entry: Of<'retry'> & Entry): void {
     const step = this.items.findLastIndex(({ type }) => type === 'step.started');
-    const left = this.items.filter(({ type }, index) => {
-      if (type === 'status' || type === 'step.started') return false;
-      const isText = type === 'text.delta' || type === 'reasoning.delta';
-      return !(isText && entry.discard && index > step);
-    });
-    if (left.length === 0) this.items.length = 0;
+    const left = this.items.filter(
+      ({ type }, index) =>
+        !(entry.discard && index > step && (type === 'text.delta' || type === 'reasoning.delta')),
+    );
+    if (left.every(({ type }) => type === 'status' || type === 'step.started')) {
+      this.items.splice(0, Infinity, ...left);
+      this.#again = [...left];
+    }
     // The text that was discarded is gone, so the events before it cannot be compared.
     else this.items.push({ type: 'retry', key: entry.discard ? '' : lineOf(entry), text: '' });
+  }
+
+  #addShown(type: AgentEvent['type'], key: string): void {
+    if (this.#again[0]?.key === key) this.#again.shift();
+    else {
+      this.#again = [];
+      this.items.push({ type, key, text: '' });
+    }
   }
 
   #addText(type: Delta['type'], key: string, delta: string): void {
