@@ -77,7 +77,8 @@ type Starting = (ctx: AgentContext) => AiSdkRun;
  *
  * @example
  * ```ts
- * const agent = aiSdk((call) => streamText({ stopWhen: stepCountIs(5), ...call }), { model, tools });
+ * const start = (call) => streamText({ stopWhen: stepCountIs(5), ...call });
+ * const agent = aiSdk(start, { model, tools });
  * ```
  */
 export function aiSdk<Model extends object, Tools = undefined>(

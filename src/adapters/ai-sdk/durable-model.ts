@@ -21,7 +21,7 @@ interface StreamingModel {
 }
 
 const LAST = new DuolaneError('canceled', 'the last message need not be stored');
-const LEFT = new DuolaneError('canceled', 'the stream of the model is no longer read');
+const UNREAD = new DuolaneError('canceled', 'the stream of the model is no longer read');
 const MAX_ID_CHARS = 200;
 
 /** Whether the object is a language model whose calls can be made durable, and not its name. */
@@ -138,7 +138,7 @@ export class DurableCalls {
       await this.#storeError(call, error);
       throw error;
     } finally {
-      await call.abandon(LEFT);
+      await call.abandon(UNREAD);
     }
   }
 
@@ -163,7 +163,7 @@ export class DurableCalls {
     if (this.#waiting.length > 0) setImmediate(this.#release);
   };
 
-  /** The error of a tool is what the model gets. A run that is stopped is not an error of a tool. */
+  /** The model gets the error of a tool. A run that is stopped is not such an error. */
   async #storeError(call: BegunCall<ToolEnd>, error: unknown): Promise<void> {
     const { signal } = this.#ctx;
     if (signal.aborted) await call.abandon(signal.reason);
@@ -191,18 +191,18 @@ function storing(
 ): ReadableStream<JsonObject> {
   const reader = stream.getReader();
   const parts = new StoredParts();
-  const held: JsonObject[] = [];
+  const waiting: JsonObject[] = [];
   const read = async (controller: ReadableStreamDefaultController<JsonObject>): Promise<void> => {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
       parts.add(value);
-      if (held.length === 0 && !isOwnCall(value)) return controller.enqueue(value);
-      held.push(value);
+      if (waiting.length === 0 && !isOwnCall(value)) return controller.enqueue(value);
+      waiting.push(value);
     }
-    if (held.length === 0 || parts.hasFailed) await call.abandon(LAST);
+    if (waiting.length === 0 || parts.hasFailed) await call.abandon(LAST);
     else await call.store(parts.encoded);
-    for (const part of held) controller.enqueue(part);
+    for (const part of waiting) controller.enqueue(part);
     controller.close();
   };
   return new ReadableStream<JsonObject>({
@@ -215,7 +215,7 @@ function storing(
       }
     },
     async cancel(reason) {
-      await call.abandon(LEFT);
+      await call.abandon(UNREAD);
       await reader.cancel(reason);
     },
   });
@@ -241,7 +241,7 @@ class StoredParts {
     if (part['type'] === 'error') this.hasFailed = true;
     if (part['type'] === 'raw') return;
     const last = this.#parts.at(-1);
-    if (last && isPlainDelta(last) && isPlainDelta(part) && isSameBlock(last, part))
+    if (last && isMergeable(last) && isMergeable(part) && isSameBlock(last, part))
       this.#parts[this.#parts.length - 1] = {
         ...last,
         delta: asString(last['delta']) + asString(part['delta']),
@@ -254,7 +254,7 @@ class StoredParts {
   }
 }
 
-const isPlainDelta = ({ delta, providerMetadata }: JsonObject): boolean =>
+const isMergeable = ({ delta, providerMetadata }: JsonObject): boolean =>
   typeof delta === 'string' && providerMetadata === undefined;
 
 const isSameBlock = (one: JsonObject, other: JsonObject): boolean =>

@@ -111,14 +111,14 @@ class CheckpointRecords {
     const { namespace, id } = positionOf(config);
     const { before, limit = Infinity, filter } = asObject(options);
     const end = positionOf(before).id;
-    let left = limit as number;
+    let room = limit as number;
     for (const record of this.#of(namespace)) {
       if ((id && record.id !== id) || (end && record.id >= end)) continue;
       const tuple = await this.#tuple(record);
       const metadata = asObject(tuple['metadata']);
       if (Object.entries(asObject(filter)).some(([name, value]) => metadata[name] !== value))
         continue;
-      if (left-- <= 0) return;
+      if (room-- <= 0) return;
       yield tuple;
     }
   }

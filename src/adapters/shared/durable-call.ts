@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
+import type { StepContext } from '../../event/step-types.ts';
 import type { AgentContext, AgentEvent } from '../../event/types.ts';
 
 /** The result of a durable call, and whether this run has made the call. */
@@ -13,7 +14,7 @@ type StoredResult<T> = { readonly value: T } | { readonly storedAt: string };
 
 type DurableContext = Pick<AgentContext, 'step' | 'storage' | 'logger'>;
 
-const LEFT = new DuolaneError('canceled', 'the call is over: its events are no longer read');
+const UNREAD = new DuolaneError('canceled', 'the call is over: its events are no longer read');
 const UNSTORED = new DuolaneError('canceled', 'the result need not be stored');
 
 /**
@@ -44,7 +45,7 @@ export async function* durableCall<T>(
     throw error;
   } finally {
     // The caller may have left its loop. It does nothing if the result is stored.
-    await call.abandon(LEFT);
+    await call.abandon(UNREAD);
   }
 }
 
@@ -70,7 +71,7 @@ export async function durableAnswers<T>(
 
 /** A durable call that has begun. */
 export interface BegunCall<T> {
-  /** Resolves with a function that gives the stored result; with undefined if there is none. */
+  /** Resolves with a function that gives the stored result; with undefined without one. */
   readonly known: Promise<(() => Promise<T>) | undefined>;
   /** Stores the result; resolves with it when it is durable. */
   store(value: T): Promise<T>;
@@ -83,24 +84,24 @@ export function beginCall<T>(ctx: DurableContext, id: string): BegunCall<T> {
   let settle = (_value: T): void => {};
   let fail = (_reason: unknown): void => {};
   let stepKey = '';
-  const options = { storeFailure: false } as const;
   let begin = (): void => {};
-  const begun = new Promise<undefined>((resolve) => (begin = () => resolve(undefined)));
-  const step: Promise<StoredResult<T>> = ctx.step(
-    id,
-    ({ key }) => {
-      stepKey = key;
-      begin();
-      return new Promise<StoredResult<T>>((resolve, reject) => {
-        settle = (value) => resolve({ value });
-        fail = reject;
-      });
-    },
-    options,
-  );
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const options = { storeFailure: false } as const;
+  const run = ({ key }: StepContext): Promise<StoredResult<T>> => {
+    stepKey = key;
+    begin();
+    return new Promise((resolve, reject) => {
+      settle = (value) => resolve({ value });
+      fail = reject;
+    });
+  };
+  const step: Promise<StoredResult<T>> = ctx.step(id, run, options);
   const load = (): Promise<T> => step.then((stored) => loadResult(stored, ctx));
   return {
-    known: Promise.race([step.then(() => load), begun]),
+    known: new Promise((resolve, reject) => {
+      step.then(() => resolve(load), reject);
+      begun.then(() => resolve(undefined), reject);
+    }),
     store: async (value) => {
       settle(value);
       try {
@@ -114,7 +115,7 @@ export function beginCall<T>(ctx: DurableContext, id: string): BegunCall<T> {
     },
     abandon: async (reason) => {
       fail(reason);
-      await step.catch(() => {});
+      await step.catch(() => {}); // it fails with this reason, or the run is over
     },
   };
 }

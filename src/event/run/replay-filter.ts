@@ -43,18 +43,18 @@ export class SeenEvents {
   }
 
   /**
-   * A retry repeats the run from its beginning (`withRetry`). If all text before it is void, what is
-   * left counts once, and a further run does not repeat the retry itself.
+   * A retry repeats the run from its beginning (`withRetry`). If all text before it is void, what
+   * remains counts once, and a further run does not repeat the retry itself.
    */
   #addRetry(entry: Of<'retry'> & Entry): void {
     const step = this.items.findLastIndex(({ type }) => type === 'step.started');
-    const left = this.items.filter(
+    const valid = this.items.filter(
       ({ type }, index) =>
         !(entry.discard && index > step && (type === 'text.delta' || type === 'reasoning.delta')),
     );
-    if (left.every(({ type }) => type === 'status' || type === 'step.started')) {
-      this.items.splice(0, Infinity, ...left);
-      this.#again = [...left];
+    if (valid.every(({ type }) => type === 'status' || type === 'step.started')) {
+      this.items.splice(0, Infinity, ...valid);
+      this.#again = [...valid];
     }
     // The text that was discarded is gone, so the events before it cannot be compared.
     else this.items.push({ type: 'retry', key: entry.discard ? '' : lineOf(entry), text: '' });
@@ -79,7 +79,7 @@ export class SeenEvents {
 class OpenSteps {
   readonly #open = new Map<string, Of<'step.started'>>();
 
-  /** Takes any event. A run that continues starts the step again in which the one before stopped. */
+  /** Takes any event. A run that continues starts the step again in which the last one stopped. */
   add(event: AgentEvent): 'started again' | undefined {
     if (event.type === 'step.finished') this.#open.delete(speakerKey(event.path));
     if (event.type !== 'step.started') return undefined;
@@ -106,7 +106,8 @@ class OpenSteps {
  * time: the earlier text is discarded, and what was held back is shown after all.
  *
  * The ends of parallel calls may come in another order than before, and progress may be missing:
- * the result of a call comes from the log at once, and only a call that was under way is made again.
+ * the result of a call comes from the log immediately, and only a call that was under way is made
+ * again.
  */
 export class ReplayFilter {
   readonly #items: readonly SeenItem[];
@@ -114,7 +115,7 @@ export class ReplayFilter {
   /** Where the comparison is: the item, and how much of its text was repeated. */
   #at = 0;
   #offset = 0;
-  /** Items after `#at` that were repeated before it, and new ends of calls that wait for the rest. */
+  /** Items after `#at` that were repeated before it; new ends of calls that wait for the rest. */
   readonly #ahead = new Set<number>();
   #early: AgentEvent[] = [];
   readonly #steps = new OpenSteps();
@@ -187,15 +188,15 @@ export class ReplayFilter {
   /** Compares the end of a call with the ends that were seen in a row, in any order. */
   #compareEnd(event: AgentEvent): AgentEvent[] {
     const found = this.#findEnd(lineOf(event));
-    const held = this.#hold(event);
+    const nothing = this.#hold(event);
     if (found === undefined) {
       this.#early.push(event);
-      return held;
+      return nothing;
     }
     this.#ahead.add(found);
     while (this.#ahead.delete(this.#at)) this.#at++;
     const [first, ...others] = this.#early;
-    if (!first || !this.#isComplete) return held;
+    if (!first || !this.#isComplete) return nothing;
     this.#early = [];
     return [...this.#continue(first), ...others.flatMap((each) => this.#pass(each))];
   }
