@@ -74,12 +74,6 @@ type Starting = (ctx: AgentContext) => AiSdkRun;
  * A tool that needs approval becomes a question to a person. Structured output (6 and 7) is the
  * run's `output`. If a tool calls another agent and yields its UI messages, they become events
  * whose path is the id of the call.
- *
- * @example
- * ```ts
- * const start = (call) => streamText({ stopWhen: stepCountIs(5), ...call });
- * const agent = aiSdk(start, { model, tools });
- * ```
  */
 export function aiSdk<Model extends object, Tools = undefined>(
   agent: AiSdkDurableRun<Model, Tools>,
