@@ -30,6 +30,11 @@ export interface StepRetry {
 export interface StepOptions {
   /** Without it, a step has one attempt. */
   readonly retry?: StepRetry;
+  /**
+   * With `false`, the last failure is not stored: it is thrown as it is, and the step runs again
+   * when it is called again. For calls that another layer retries, such as those of a model.
+   */
+  readonly storeFailure?: boolean;
 }
 
 export interface WaitForOptions {

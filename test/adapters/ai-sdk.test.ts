@@ -15,6 +15,7 @@ import { peer } from '../peers.ts';
 import { startModelServer, type ModelRequest } from '../support/model-server.ts';
 import { suite, verifies } from '../verifies.ts';
 import { adapterContract, only, type Scene } from './adapter.contract.ts';
+import { killEverywhere } from './kill-everywhere.ts';
 
 const sdk = await peer('ai-sdk');
 
@@ -34,7 +35,7 @@ interface Executing {
   readonly abortSignal?: AbortSignal;
 }
 interface Provider {
-  readonly createOpenAICompatible: (options: JsonObject) => (model: string) => unknown;
+  readonly createOpenAICompatible: (options: JsonObject) => (model: string) => object;
 }
 
 const VERSIONS = [
@@ -66,7 +67,7 @@ suite('ai-sdk', sdk.reason, () => {
       return {
         model,
         tools: Object.fromEntries(made) as JsonObject,
-        stopWhen: ai.stepCountIs(5),
+        stopWhen: ai.stepCountIs(8),
         ...(output && { output: ai.Output.object({ schema: ai.jsonSchema(output) }) }),
         // The SDK prints every error otherwise.
         onError: () => {},
@@ -77,8 +78,17 @@ suite('ai-sdk', sdk.reason, () => {
       const own = await options(scene);
       return aiSdk((call) => ai.streamText({ ...own, ...call }));
     };
+    const durable = async (scene: Scene): Promise<Agent> => {
+      const ai = (await sdk.import(name)) as unknown as Ai;
+      const { model, tools, ...own } = await options(scene);
+      return aiSdk((call) => ai.streamText({ ...own, ...call }), { model, tools });
+    };
+    const toolLoop = async (scene: Scene): Promise<Agent> => {
+      const { ToolLoopAgent } = (await sdk.import(name)) as unknown as Ai;
+      return aiSdk(new ToolLoopAgent({ ...(await options(scene)), maxRetries: 0 }));
+    };
     /** A tool that runs another agent and yields its message as it grows, as the SDK's guide has it. */
-    const subAgent = async (scene: Scene): Promise<Agent> => {
+    const helperOf = async (scene: Scene) => {
       const ai = (await sdk.import(name)) as unknown as Ai;
       const helping = await options(scene);
       const helper = ai.tool({
@@ -88,14 +98,29 @@ suite('ai-sdk', sdk.reason, () => {
           yield* ai.readUIMessageStream({ stream: asked.toUIMessageStream() });
         },
       });
-      const own = await options({ ...scene, tools: [] });
-      return aiSdk((call) => ai.streamText({ ...own, tools: { helper }, ...call }));
+      return { ai, own: await options({ ...scene, tools: [] }), tools: { helper } };
+    };
+    const subAgent = async (scene: Scene): Promise<Agent> => {
+      const { ai, own, tools } = await helperOf(scene);
+      return aiSdk((call) => ai.streamText({ ...own, tools, ...call }));
+    };
+    const durableSubAgent = async (scene: Scene): Promise<Agent> => {
+      const { ai, own, tools } = await helperOf(scene);
+      const { model } = own;
+      return aiSdk((call) => ai.streamText({ ...own, ...call }), { model, tools });
     };
     adapterContract(`the AI SDK ${version}`, {
       build,
       gaps,
       subAgent: { build: subAgent, uncounted: 'a UI message has no usage' },
     });
+    adapterContract(`the AI SDK ${version} with durable calls`, {
+      build: durable,
+      gaps,
+      subAgent: { build: durableSubAgent, uncounted: 'a UI message has no usage' },
+    });
+    killEverywhere(`the AI SDK ${version}`, { build: durable, approval: version > 5 });
+    if (version > 5) killEverywhere(`a ToolLoopAgent of ${version}`, { build: toolLoop });
   }
 
   type Start = (call: AiSdkCall, more?: JsonObject) => AiSdkResult;

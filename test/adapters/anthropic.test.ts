@@ -15,6 +15,7 @@ import { peer } from '../peers.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { suite, verifies } from '../verifies.ts';
 import { answerEach } from './answer-each.ts';
+import { killEverywhere } from './kill-everywhere.ts';
 
 const sdk = await peer('anthropic');
 
@@ -47,6 +48,7 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
 
 suite('anthropic', sdk.reason, () => {
   adapterContract('the client of the Messages API', { build });
+  killEverywhere('the client of the Messages API', { build });
 
   verifies('S233', 'the tools of an MCP server reach the agent as its toolset', async () => {
     const registry = createRegistry({

@@ -1,16 +1,19 @@
 import { expect, test } from 'vitest';
 import { langgraph, type LangGraph } from '../../src/adapters/langgraph/langgraph-agent.ts';
 import { normalizeAgent } from '../../src/event/index.ts';
-import type { Agent, AgentEvent } from '../../src/event/types.ts';
+import type { CheckpointSaver } from '../../src/adapters/langgraph/task-checkpointer.ts';
+import type { Agent, AgentEvent, Entry } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve, toA2A } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
+import { memoryDatabase } from '../../src/task/memory/memory-log.ts';
 import { all, Caller } from '../a2a/support.ts';
 import { contextFor } from '../contracts/agent.contract.ts';
 import { turnOf } from '../support/arbitraries.ts';
 import { peer } from '../peers.ts';
-import { startModelServer } from '../support/model-server.ts';
+import { type ModelReply, startModelServer } from '../support/model-server.ts';
 import { statusesIn } from '../support/served.ts';
+import { MORTAL, World } from '../task/replica-world.ts';
 import { suite, verifies } from '../verifies.ts';
 import { answerEach } from './answer-each.ts';
 import { adapterContract, only, type Scene, type SceneTool } from './adapter.contract.ts';
@@ -123,6 +126,85 @@ suite('langgraph', lib.reason, () => {
     build,
     gaps: { 'mcp error': 'its MCP adapter throws, and any other result is words' },
     subAgent: { build: asking },
+  });
+
+  /** Runs a graph whose checkpoints are in the log, and kills its replica at the given entry. */
+  async function playKilled(
+    kills: (entry: Entry) => boolean,
+    flags: { readonly resumable?: boolean } = {},
+  ): Promise<{
+    readonly entries: readonly Entry[];
+    readonly bodies: readonly string[];
+    readonly effects: readonly string[];
+  }> {
+    const { MemorySaver } = await load<Lib>('@langchain/langgraph');
+    const replies: readonly ModelReply[] = [
+      { tools: [{ id: 'call_0_a', name: 'add', input: { a: 1 } }] },
+      { tools: [{ id: 'call_1_a', name: 'guarded', input: { a: 2 } }] },
+      { tools: [{ id: 'call_2_a', name: 'add', input: { a: 3 } }] },
+      { text: 'Done.' },
+    ];
+    await using model = await startModelServer(({ body }) => {
+      const text = JSON.stringify(body);
+      return replies.find((_, index) => !text.includes(`call_${index}_a`)) ?? { status: 400 };
+    });
+    const effects: string[] = [];
+    const make = (name: string): SceneTool => ({
+      name,
+      description: name,
+      schema: { type: 'object', properties: { a: { type: 'number' } } },
+      approval: name === 'guarded',
+      run: async ({ a }) => {
+        effects.push(`${name} ${String(a)}`);
+        return `result ${String(a)}`;
+      },
+    });
+    const agent = async (): Promise<Agent> => {
+      const graph = await loop({ url: model.url, tools: [make('add'), make('guarded')] });
+      const checkpoints = new MemorySaver() as CheckpointSaver;
+      return Object.assign(langgraph(graph, { checkpoints }), flags);
+    };
+    await using world = new World(memoryDatabase());
+    const [first, second, reader] = [world.replica(MORTAL), world.replica(), world.replica()];
+    const people = reader.runner({}, { maxRuns: 0 });
+    const turn = { ...turnOf('m1'), agent: 'a' };
+    const others = { a: await agent() };
+    await first.runner({ a: await agent() }).submit(turn);
+    const entries: Entry[] = [];
+    let isKilled = false;
+    for await (const entry of reader.log.read(turn.task, 0)) {
+      entries.push(entry);
+      if (!isKilled && kills(entry)) {
+        isKilled = true;
+        first.kill();
+        second.runner(others);
+      }
+      if (entry.type !== 'input.required') continue;
+      const answers = [{ id: entry.request.id, action: 'accept' } as const];
+      await people.submit({ ...turn, messageId: `answer ${entry.seq}`, parts: [], answers });
+    }
+    return { entries, effects, bodies: model.calls.map(({ body }) => JSON.stringify(body)) };
+  }
+
+  test('with checkpoints in the log, a graph without its own continues on another replica', async () => {
+    const whole = await playKilled(() => false);
+    expect(whole.effects).toEqual(['add 1', 'guarded 2', 'add 3']);
+    expect(whole.entries.at(-1)).toMatchObject({ outcome: 'completed', text: 'Done.' });
+    const moved = await playKilled(({ type }) => type === 'input.required');
+    expect(moved.entries.at(-1)).toMatchObject({ outcome: 'completed', text: 'Done.' });
+    expect(moved.effects).toEqual(whole.effects);
+    expect(moved.bodies).toEqual(whole.bodies);
+  });
+
+  test('a graph that is resumable runs no node again that had finished', async () => {
+    const whole = await playKilled(() => false, { resumable: true });
+    const isEnd = (entry: Entry): boolean => entry.type === 'tool.completed';
+    const moved = await playKilled(isEnd, { resumable: true });
+    expect(moved.entries.at(-1)).toMatchObject({ outcome: 'completed', text: 'Done.' });
+    expect(new Set(moved.bodies)).toEqual(new Set(whole.bodies));
+    expect(moved.bodies.length).toBeLessThanOrEqual(whole.bodies.length + 1);
+    expect(new Set(moved.effects)).toEqual(new Set(whole.effects));
+    expect(moved.effects.length).toBeLessThanOrEqual(whole.effects.length + 1);
   });
 
   verifies(

@@ -3,6 +3,7 @@ import type { Answer, Ask } from '../../src/ask.ts';
 import { DuolaneError, type ErrorCode } from '../../src/errors.ts';
 import { advance } from '../../src/event/fold/advance.ts';
 import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
+import type { StepContext } from '../../src/event/step-types.ts';
 import type { Agent, AgentContext, AgentEvent, Snapshot } from '../../src/event/types.ts';
 import { numbered, quiet, turnOf } from '../support/arbitraries.ts';
 
@@ -32,10 +33,14 @@ const turn = turnOf('m1');
 export const newTask = (): Snapshot =>
   advance(undefined, numbered({ type: 'turn.submitted', turn }, 1));
 
-/** A context for one call; `abort` stops it as the runner would. */
+/**
+ * A context for one call; `abort` stops it as the runner would. `steps`: results of the durable
+ * steps of the turn, to give to a further call.
+ */
 export function contextFor(
   task: Snapshot = newTask(),
   ask: Ask = () => new Promise(() => {}),
+  steps: Map<string, unknown> = new Map(),
 ): { readonly ctx: AgentContext; readonly abort: (code: ErrorCode) => void } {
   const controller = new AbortController();
   const ctx: AgentContext = {
@@ -44,8 +49,14 @@ export function contextFor(
     task,
     async *history() {},
     logger: quiet,
-    step: async (id, run) =>
-      run({ signal: controller.signal, key: `${task.task}/${id}`, attempt: 1 }),
+    step: async <T>(id: string, run: (context: StepContext) => T | Promise<T>) => {
+      if (!steps.has(id))
+        steps.set(
+          id,
+          await run({ signal: controller.signal, key: `${task.task}/${id}`, attempt: 1 }),
+        );
+      return steps.get(id) as T;
+    },
     sleep: async () => {},
     waitFor: () => new Promise(() => {}),
     eventUrl: (id) => `http://localhost/events/${id}`,

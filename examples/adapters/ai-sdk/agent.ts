@@ -12,8 +12,9 @@ const provider = createOpenAICompatible({
 const tools = { weather: tool({ description, inputSchema: schema, execute: weather }) };
 
 const served: Agent = withRetry(
-  aiSdk((call) =>
-    streamText({ model: provider('gpt-5'), tools, stopWhen: stepCountIs(5), ...call }),
-  ),
+  aiSdk((call) => streamText({ stopWhen: stepCountIs(5), ...call }), {
+    model: provider('gpt-5'),
+    tools,
+  }),
 );
 export default served;

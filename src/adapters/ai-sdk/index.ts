@@ -5,6 +5,8 @@ export {
   type AiSdkCall,
   type AiSdkCallPart,
   type AiSdkContent,
+  type AiSdkDurable,
+  type AiSdkDurableRun,
   type AiSdkMessage,
   type AiSdkResult,
   type AiSdkRun,

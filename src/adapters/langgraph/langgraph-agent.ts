@@ -6,6 +6,12 @@ import { continuingAgent, partText, readModel } from '../shared/framework-agent.
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
 import { type Answered, InterruptQuestions } from './interrupt-questions.ts';
+import {
+  type CheckpointSaver,
+  openTaskCheckpointer,
+  type TaskCheckpointer,
+  THREAD,
+} from './task-checkpointer.ts';
 
 /** The part of a compiled graph of LangGraph.js that the adapter uses. */
 export interface LangGraph {
@@ -32,6 +38,12 @@ export interface LangGraphOptions {
   /** In mode `updates`: the text of the run that a finished node adds. */
   readonly say?: (node: string, update: JsonObject) => string | undefined;
   /**
+   * For a graph that was compiled without a checkpointer: one of LangGraph, such as `new
+   * MemorySaver()`, whose serializer is used. Its checkpoints are kept with the task in the log, so
+   * that any process continues the graph where it was. The thread is that of the task.
+   */
+  readonly checkpoints?: CheckpointSaver;
+  /**
    * The return value of `interrupt()` for an answer. By default the content of an accepted answer,
    * or `true` if it has none; `false` for any other answer.
    */
@@ -51,13 +63,18 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
   return continuingAgent(async function* (turn, ctx) {
     yield { type: 'status', message: 'Running graph...' };
     const questions = new InterruptQuestions(turn, ctx);
-    let input =
-      (await resumption(graph, options, turn, ctx, questions)) ??
-      (await opening(graph, options, turn, ctx));
+    const { checkpoints } = options;
+    const own =
+      checkpoints && ctx.storage
+        ? await openTaskCheckpointer(checkpoints, ctx.storage, turn.messageId)
+        : undefined;
+    const thread: Thread = { graph, options, turn, own };
+    const resumed = await resumption(thread, ctx, questions);
+    let input = resumed === undefined ? await opening(thread, ctx) : resumed;
     const reader = new GraphReader();
     const state: Record<string, unknown> = {};
     for (;;) {
-      for await (const item of open(graph, input, options, turn, ctx)) {
+      for await (const item of open(thread, input, ctx)) {
         yield* reader.read(item);
         if (options.mode === 'updates') yield* nodeEvents(item, state, options);
       }
@@ -76,19 +93,30 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
   });
 }
 
+/** The graph and the thread of a run. */
+interface Thread {
+  readonly graph: LangGraph;
+  readonly options: LangGraphOptions;
+  readonly turn: Turn;
+  /** The checkpoints in the log, if the graph has none of its own. */
+  readonly own: TaskCheckpointer | undefined;
+}
+
 function open(
-  graph: LangGraph,
+  thread: Thread,
   input: unknown,
-  { mode, config = {} }: LangGraphOptions,
-  turn: Turn,
   { signal }: AgentContext,
 ): AsyncGenerator<unknown, void, undefined> {
+  const { graph, options, own } = thread;
+  const { mode, config = {} } = options;
   const settings = {
+    // A node starts only after the checkpoint before it is durable.
+    ...(own && { durability: 'sync' }),
     ...config,
     streamMode: mode === 'updates' ? NODES : TOKENS,
     subgraphs: true,
     signal,
-    configurable: configurable(turn, config),
+    configurable: configurable(thread),
   };
   return readModel(
     () => graph.stream(input as never, settings as never),
@@ -116,13 +144,12 @@ function* nodeEvents(
 }
 
 async function opening(
-  { checkpointer }: LangGraph,
-  { input }: LangGraphOptions,
-  turn: Turn,
+  { graph: { checkpointer }, options: { input }, turn, own }: Thread,
   ctx: AgentContext,
 ): Promise<unknown> {
   if (input) return input(turn, ctx);
-  const before = checkpointer ? [] : await earlierMessages(turn, ctx);
+  const isKnown = own ? own.hasAny : checkpointer;
+  const before = isKnown ? [] : await earlierMessages(turn, ctx);
   return {
     messages: [
       ...before.map(({ role, text: content }) => ({ role, content })),
@@ -138,26 +165,33 @@ function blockOf(part: Part): JsonObject {
   return { type: 'image_url', image_url: { url } };
 }
 
-const configurable = (turn: Turn, config: JsonObject = {}): JsonObject => ({
-  thread_id: conversationKey(turn),
+const configurable = ({ options: { config = {} }, turn, own }: Thread): JsonObject => ({
+  thread_id: own ? THREAD : conversationKey(turn),
   ...asObject(config['configurable']),
+  // LangGraph uses this checkpointer instead of the one that the graph was compiled with.
+  ...(own && { thread_id: THREAD, __pregel_checkpointer: own.saver }),
 });
 
-/** The command that resumes the graph, if it still waits for answers that the log has. */
+/**
+ * The command that resumes the graph, if it still waits for answers that the log has. With
+ * checkpoints in the log: null, if an earlier run of this turn has left the graph in the middle.
+ */
 async function resumption(
-  graph: LangGraph,
-  options: LangGraphOptions,
-  turn: Turn,
+  thread: Thread,
   { task }: AgentContext,
   questions: InterruptQuestions,
-): Promise<JsonObject | undefined> {
-  if (task.answers.length === 0 || !graph.checkpointer || !graph.getState) return undefined;
-  const config = { configurable: configurable(turn, options.config) };
+): Promise<JsonObject | null | undefined> {
+  const { graph, options, turn, own } = thread;
+  const isAgain = own?.turn === turn.messageId;
+  if (!isAgain && (task.answers.length === 0 || !graph.checkpointer)) return undefined;
+  if (!graph.getState) return isAgain ? null : undefined;
+  const config = { configurable: configurable(thread) };
   const state = asObject(await graph.getState(config as never));
   const waiting = asObjects(state['tasks'])
     .flatMap((node) => asObjects(node['interrupts']))
     .map(({ id, value }): Interrupt => ({ id: asString(id), value }));
-  if (!waiting.some(({ id }) => questions.wasAsked(id))) return undefined;
+  if (isAgain && waiting.length === 0) return null;
+  if (!isAgain && !waiting.some(({ id }) => questions.wasAsked(id))) return undefined;
   return command(await questions.resumeAll(waiting), options);
 }
 

@@ -1,4 +1,4 @@
-import type { Answer } from '../../ask.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
 import { isObject } from '../../json.ts';
@@ -19,36 +19,52 @@ export async function* callTool(
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
   let answers = known.filter(({ id }) => id.startsWith(`${callId}/`));
   let state: string | undefined;
+  for (;;) {
+    const end = yield* callToolOnce(source, { callId, name, args }, ctx, { answers, state });
+    if ('result' in end) return end.result;
+    answers = [...answers, ...(await askAll(end.requests, ctx))];
+    state = end.state;
+  }
+}
+
+/** How one request to a tool ends: with its result, or with questions to a person. */
+export type ToolRound =
+  | { readonly result: ToolResult }
+  | { readonly requests: readonly InputRequest[]; readonly state?: string };
+
+/** Calls a tool once, with the answers to the questions that it has asked so far. */
+export async function* callToolOnce(
+  source: ToolSource,
+  { callId, name, args }: OpenCall,
+  ctx: AgentContext,
+  { answers, state }: { readonly answers: readonly Answer[]; readonly state: string | undefined },
+): AsyncGenerator<AgentEvent, ToolRound, undefined> {
   // One dialled server may serve many callers; it keeps the state of each apart.
   const { owner, task } = ctx.task;
   const caller = owner === undefined ? `task ${task}` : `owner ${owner}`;
-  for (;;) {
-    const call = {
-      id: callId,
-      name,
-      args: isObject(args) ? args : {},
-      ...(ctx.trace && { meta: { ...ctx.trace } }),
-      answers,
-      ...(state !== undefined && { state }),
-    };
-    let asked: readonly Answer[] | undefined;
-    for await (const event of source.callTool(call, { signal: ctx.signal, caller })) {
-      if (event.type === 'result') return event.result;
-      if (event.type === 'progress') yield { ...event, type: 'tool.progress', callId };
-      if (event.type !== 'input') continue;
-      asked = await Promise.all(
-        event.requests.map((request) => ctx.ask(request, { signal: ctx.signal })),
-      );
-      state = event.state;
-    }
-    if (!asked)
-      throw new DuolaneError(
-        'malformed',
-        `the tool "${name}" ended without a result: expected one`,
-      );
-    answers = [...answers, ...asked];
+  const call = {
+    id: callId,
+    name,
+    args: isObject(args) ? args : {},
+    ...(ctx.trace && { meta: { ...ctx.trace } }),
+    answers,
+    ...(state !== undefined && { state }),
+  };
+  for await (const event of source.callTool(call, { signal: ctx.signal, caller })) {
+    if (event.type === 'result') return { result: event.result };
+    if (event.type === 'progress') yield { ...event, type: 'tool.progress', callId };
+    if (event.type !== 'input') continue;
+    const { requests, state: next } = event;
+    return { requests, ...(next !== undefined && { state: next }) };
   }
+  throw new DuolaneError('malformed', `the tool "${name}" ended without a result: expected one`);
 }
+
+/** Asks the questions of a tool, all at the same time. */
+export const askAll = (
+  requests: readonly InputRequest[],
+  { ask, signal }: AgentContext,
+): Promise<readonly Answer[]> => Promise.all(requests.map((request) => ask(request, { signal })));
 
 /** The event for the end of a call; a result with `isError` is a failed call. */
 export function resultEvent(

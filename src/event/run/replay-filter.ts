@@ -10,6 +10,7 @@ type BlockEnd = Of<'text.end' | 'reasoning.end'>;
 
 /** What readers of the log have seen: a text, or any other event in a form that can be compared. */
 interface SeenItem {
+  readonly type: AgentEvent['type'];
   readonly key: string;
   text: string;
 }
@@ -20,19 +21,80 @@ interface SeenItem {
  */
 export class SeenEvents {
   readonly items: SeenItem[] = [];
+  /** Progress of calls, and how often it was seen. A call that is not made again has none. */
+  readonly progress: Map<string, number> = new Map();
+  readonly #steps = new OpenSteps();
+  /** After a retry: what the run is expected to show again. */
+  #again: SeenItem[] = [];
 
   add(entry: Entry): void {
-    if (entry.type === 'run.started' && entry.discard) this.items.length = 0;
-    // The text of a step that was discarded is gone, so the events before it cannot be compared.
-    if (entry.type === 'retry' && entry.discard) this.items.push({ key: '', text: '' });
-    else if (isDelta(entry)) this.#addText(keyOf(entry), entry.delta);
-    else if (isShown(entry)) this.items.push({ key: lineOf(entry), text: '' });
+    if (entry.type === 'run.started' && entry.discard) {
+      this.items.length = 0;
+      this.#steps.clear();
+    }
+    if (entry.type === 'turn.submitted' || entry.type === 'cancel.requested') return;
+    if (this.#steps.add(entry) === 'started again') return;
+    if (entry.type === 'retry') this.#addRetry(entry);
+    else if (entry.type === 'tool.progress') {
+      const line = lineOf(entry);
+      this.progress.set(line, (this.progress.get(line) ?? 0) + 1);
+    } else if (isDelta(entry)) this.#addText(entry.type, keyOf(entry), entry.delta);
+    else if (isShown(entry)) this.#addShown(entry.type, lineOf(entry));
   }
 
-  #addText(key: string, delta: string): void {
+  /**
+   * A retry repeats the run from its beginning (`withRetry`). If all text before it is void, what
+   * remains counts once, and a further run does not repeat the retry itself.
+   */
+  #addRetry(entry: Of<'retry'> & Entry): void {
+    const step = this.items.findLastIndex(({ type }) => type === 'step.started');
+    const valid = this.items.filter(
+      ({ type }, index) =>
+        !(entry.discard && index > step && (type === 'text.delta' || type === 'reasoning.delta')),
+    );
+    if (valid.every(({ type }) => type === 'status' || type === 'step.started')) {
+      this.items.splice(0, Infinity, ...valid);
+      this.#again = [...valid];
+    }
+    // The text that was discarded is gone, so the events before it cannot be compared.
+    else this.items.push({ type: 'retry', key: entry.discard ? '' : lineOf(entry), text: '' });
+  }
+
+  #addShown(type: AgentEvent['type'], key: string): void {
+    if (this.#again[0]?.key === key) this.#again.shift();
+    else {
+      this.#again = [];
+      this.items.push({ type, key, text: '' });
+    }
+  }
+
+  #addText(type: Delta['type'], key: string, delta: string): void {
     const last = this.items.at(-1);
     if (last?.key === key) last.text += delta;
-    else this.items.push({ key, text: delta });
+    else this.items.push({ type, key, text: delta });
+  }
+}
+
+/** The open step of each speaker. */
+class OpenSteps {
+  readonly #open = new Map<string, Of<'step.started'>>();
+
+  /** Takes any event. A run that continues starts the step again in which the last one stopped. */
+  add(event: AgentEvent): 'started again' | undefined {
+    if (event.type === 'step.finished') this.#open.delete(speakerKey(event.path));
+    if (event.type !== 'step.started') return undefined;
+    const who = speakerKey(event.path);
+    if (this.#open.get(who)?.step === event.step) return 'started again';
+    this.#open.set(who, event);
+    return undefined;
+  }
+
+  clear(): void {
+    this.#open.clear();
+  }
+
+  values(): Iterable<Of<'step.started'>> {
+    return this.#open.values();
   }
 }
 
@@ -42,6 +104,10 @@ export class SeenEvents {
  * what was seen are held back, so that readers see nothing twice. The first new event decides: if
  * everything was repeated, the run goes on after it. Otherwise the agent does something else this
  * time: the earlier text is discarded, and what was held back is shown after all.
+ *
+ * The ends of parallel calls may come in another order than before, and progress may be missing:
+ * the result of a call comes from the log immediately, and only a call that was under way is made
+ * again.
  */
 export class ReplayFilter {
   readonly #items: readonly SeenItem[];
@@ -49,6 +115,11 @@ export class ReplayFilter {
   /** Where the comparison is: the item, and how much of its text was repeated. */
   #at = 0;
   #offset = 0;
+  /** Items after `#at` that were repeated before it; new ends of calls that wait for the rest. */
+  readonly #ahead = new Set<number>();
+  #early: AgentEvent[] = [];
+  readonly #steps = new OpenSteps();
+  readonly #progress: Map<string, number>;
   #start: Of<'run.started'> | undefined;
   #repeated: AgentEvent[] = [];
   #usage: Usage | undefined;
@@ -57,20 +128,27 @@ export class ReplayFilter {
   readonly #passed = new Map<string, string>();
 
   /** `calls`: those that the log has open, which fail if the run starts over. */
-  constructor({ items }: SeenEvents, calls: readonly OpenCall[]) {
+  constructor({ items, progress }: SeenEvents, calls: readonly OpenCall[]) {
     this.#items = items;
+    this.#progress = new Map(progress);
     this.#calls = calls;
   }
 
   /** Takes an event of the run; returns the events to write. */
   take(event: AgentEvent): AgentEvent[] {
     if (this.#state === 'started over') return [event];
+    if (event.type === 'tool.progress' && this.#wasSeen(event))
+      return this.#state === 'comparing' ? this.#hold(event) : [];
     if (this.#state === 'continuing') return this.#pass(event);
     if (event.type === 'run.started') {
       this.#start = event;
       return [];
     }
     if (isBlockEnd(event)) return this.#hold(event);
+    if (event.type === 'tool.progress' && !this.#isComplete) return this.#hold(event);
+    const next = this.#items[this.#at];
+    if (isCallEnd(event) && next && isCallEnd(next)) return this.#compareEnd(event);
+    if (this.#early.length > 0 && event.type !== 'run.suspended') return this.#startOver(event);
     if (isDelta(event)) return this.#compareText(event);
     if (this.#isRepeated(event)) {
       this.#at++;
@@ -90,6 +168,7 @@ export class ReplayFilter {
   }
 
   #hold(event: AgentEvent): AgentEvent[] {
+    this.#steps.add(event);
     this.#repeated.push(event);
     return [];
   }
@@ -97,6 +176,37 @@ export class ReplayFilter {
   #isRepeated(event: AgentEvent): boolean {
     const item = this.#items[this.#at];
     return item !== undefined && this.#offset === 0 && isShown(event) && item.key === lineOf(event);
+  }
+
+  #wasSeen(event: Of<'tool.progress'>): boolean {
+    const line = lineOf(event);
+    const count = this.#progress.get(line) ?? 0;
+    if (count > 0) this.#progress.set(line, count - 1);
+    return count > 0;
+  }
+
+  /** Compares the end of a call with the ends that were seen in a row, in any order. */
+  #compareEnd(event: AgentEvent): AgentEvent[] {
+    const found = this.#findEnd(lineOf(event));
+    const nothing = this.#hold(event);
+    if (found === undefined) {
+      this.#early.push(event);
+      return nothing;
+    }
+    this.#ahead.add(found);
+    while (this.#ahead.delete(this.#at)) this.#at++;
+    const [first, ...others] = this.#early;
+    if (!first || !this.#isComplete) return nothing;
+    this.#early = [];
+    return [...this.#continue(first), ...others.flatMap((each) => this.#pass(each))];
+  }
+
+  #findEnd(key: string): number | undefined {
+    for (let index = this.#at; ; index++) {
+      const item = this.#items[index];
+      if (!item || !isCallEnd(item)) return undefined;
+      if (item.key === key && !this.#ahead.has(index)) return index;
+    }
   }
 
   #compareText(event: Delta): AgentEvent[] {
@@ -121,7 +231,7 @@ export class ReplayFilter {
   #continue(event: AgentEvent): AgentEvent[] {
     this.#state = 'continuing';
     this.#repeated = [];
-    return [...this.#started(false), ...this.#pass(event)];
+    return [...this.#started(false), ...this.#steps.values(), ...this.#pass(event)];
   }
 
   #startOver(event: AgentEvent): AgentEvent[] {
@@ -173,6 +283,9 @@ const isDelta = (event: AgentEvent | Entry): event is Delta =>
 const isBlockEnd = (event: AgentEvent): event is BlockEnd =>
   event.type === 'text.end' || event.type === 'reasoning.end';
 
+const isCallEnd = ({ type }: Pick<AgentEvent, 'type'>): boolean =>
+  type === 'tool.completed' || type === 'tool.failed';
+
 /** Whether the event is one that a further run repeats. */
 function isShown(event: AgentEvent | Entry): boolean {
   switch (event.type) {
@@ -183,6 +296,7 @@ function isShown(event: AgentEvent | Entry): boolean {
     case 'input.required':
     case 'text.end':
     case 'reasoning.end':
+    case 'tool.progress':
     case 'turn.submitted':
     case 'cancel.requested':
       return false;

@@ -129,6 +129,20 @@ test('an error that says no is not retried, and others wait longer each time', a
   expect(retried.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
 });
 
+test('a failure that is not stored is thrown as it is, and the step may run again', async () => {
+  const { steps, records } = runnerOf();
+  const failure = new Error('busy');
+  let tries = 0;
+  const run = (): number => {
+    if (++tries === 1) throw failure;
+    return tries;
+  };
+  await expect(steps.step('a', run, { storeFailure: false })).rejects.toBe(failure);
+  expect(settled(records)).toEqual([]);
+  expect(await steps.step('a', run, { storeFailure: false })).toBe(2);
+  expect(settled(records)).toMatchObject([{ status: 'completed', output: 2 }]);
+});
+
 test('a run that is stopped is not a failure of its step', async () => {
   const { steps, records, stop } = runnerOf();
   const reason = new DuolaneError('canceled', 'stop');

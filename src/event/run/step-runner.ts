@@ -100,11 +100,11 @@ export class StepRunner implements DurableSteps {
   readonly step = <T>(
     id: string,
     run: (context: StepContext) => T | Promise<T>,
-    { retry }: StepOptions = {},
+    options: StepOptions = {},
   ): Promise<T> => {
     if (typeof run !== 'function')
       return reject(`invalid step "${id}": expected a function, got ${typeof run}`);
-    return this.#once('step', id, run, () => this.#step(id, run, retry)) as Promise<T>;
+    return this.#once('step', id, run, () => this.#step(id, run, options)) as Promise<T>;
   };
 
   readonly sleep = (id: string, until: Date | number): Promise<void> => {
@@ -145,7 +145,11 @@ export class StepRunner implements DurableSteps {
     return result;
   }
 
-  async #step(id: string, run: StepFunction, retry: StepRetry | undefined): Promise<unknown> {
+  async #step(
+    id: string,
+    run: StepFunction,
+    { retry, storeFailure = true }: StepOptions,
+  ): Promise<unknown> {
     const stored = this.#host.stored.get(id);
     if (stored?.status === 'completed') return stored.output;
     if (stored?.status === 'failed') throw failureOf(stored);
@@ -166,8 +170,12 @@ export class StepRunner implements DurableSteps {
         await this.#settle(output === undefined ? end : { ...end, output });
         return output;
       }
-      const error = this.#host.failureOf(attempted.error);
       const delayMs = attempted.isFinal ? undefined : delayAfter(attempt, attempted.error, retry);
+      if (delayMs === undefined && !storeFailure) {
+        this.#used.delete(id);
+        throw attempted.error;
+      }
+      const error = this.#host.failureOf(attempted.error);
       if (delayMs === undefined) {
         await this.#settle({ ...record, status: 'failed', error });
         throw new StepError(id, attempt, error, attempted.error);

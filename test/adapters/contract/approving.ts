@@ -62,7 +62,8 @@ export function approving(stage: Stage): void {
     const ran: string[] = [];
     await using model = await startModelServer(script);
     const agent = await stage.harness.build({ url: model.url, tools: [guarded(ran)] });
-    const stop = contextFor();
+    const steps = new Map<string, unknown>();
+    const stop = contextFor(newTask(), undefined, steps);
     const first: AgentEvent[] = [];
     for await (const event of normalizeAgent(agent, { graceMs: stage.graceMs })(
       turnOf('m1'),
@@ -77,7 +78,7 @@ export function approving(stage: Stage): void {
     const answers = asleep.pending.map(({ id }): Answer => ({ id, action: 'accept' }));
     const turn = turnOf('m2', { parts: [], answers });
     const awake = advance(asleep, numbered({ type: 'turn.submitted', turn }, asleep.seq + 1));
-    const { ctx } = contextFor(awake);
+    const { ctx } = contextFor(awake, undefined, steps);
     const second: AgentEvent[] = [];
     for await (const event of normalizeAgent(agent, { graceMs: stage.graceMs })(turnOf('m1'), ctx))
       second.push(event);
