@@ -156,7 +156,7 @@ async function* runDurable(
   let asked = 0;
   yield* loop(start, await opening(turn, ctx), turn, ctx, async (approvals) => {
     const verdicts = await durableAnswers(ctx, `approval ${++asked}`, () =>
-      approve(approvals, ctx, idOf),
+      approve(approvals, ctx, { idOf }),
     );
     // The SDK gives an approval another id in each run.
     return approvals.map((of, index) => ({ approved: false, ...verdicts[index], of }));

@@ -1,18 +1,19 @@
 import { resolve } from 'node:path';
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isControl } from '../../wire/control-peer.ts';
 import { serveControl } from './control-handlers.ts';
+import { readPrompt } from './read-prompt.ts';
 import type { ServerRequests } from './mcp-client-requests.ts';
 import type { AgentFlags } from '../command-line/flags.ts';
 import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
 import { ControlLink } from '../../wire/control-link.ts';
 import { type ChosenModel, chooseModel } from '../models/choose-model.ts';
-import type { Block, TokenUsage } from '../models/types.ts';
+import type { TokenUsage } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
 import { realPath } from '../permissions/path-rules.ts';
-import { idsOf, type Priority, type Prompt, PromptQueue } from '../session/prompt-queue.ts';
+import { idsOf, type Prompt, PromptQueue } from '../session/prompt-queue.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { Sandbox } from '../sandbox/bubblewrap.ts';
 import { CliSession } from '../session/cli-session.ts';
@@ -380,28 +381,6 @@ async function loadBuiltins(
   const { builtinTools } = await import('../tools/builtin/builtin-tools.ts');
   return builtinTools(names, workspace);
 }
-
-/** Parses a `user` line. Throws `invalid` if it has no message of the role `user`. */
-export function readPrompt(frame: JsonObject): Prompt {
-  const { role, content } = asObject(frame['message']);
-  if (role !== 'user' || !(typeof content === 'string' || Array.isArray(content))) {
-    throw new DuolaneError(
-      'invalid',
-      'the host sent a user line without a message: expected {role: "user", content: text or blocks}',
-    );
-  }
-  const priority = asString(frame['priority'], 'next');
-  return {
-    uuid: asString(frame['uuid']) || undefined,
-    content:
-      typeof content === 'string' ? content : (content.filter(isObject) as unknown as Block[]),
-    priority: isPriority(priority) ? priority : 'next',
-    query: frame['shouldQuery'] !== false,
-  };
-}
-
-const isPriority = (value: string): value is Priority =>
-  value === 'now' || value === 'next' || value === 'later';
 
 const describeLog = (data: unknown): string =>
   typeof data === 'string' ? data : JSON.stringify(data);
