@@ -25,7 +25,7 @@ function catalogue(size: number, fail?: number): Watched {
     open += 1;
     try {
       for (let n = after; n < size; n += 1) {
-        if (n === fail) throw new DuolaneError('server', 'the disk is gone');
+        if (n === fail) throw new DuolaneError('conflict', 'the disk is gone');
         produced += 1;
         yield { name: `t${n}`, inputSchema: { type: 'object', 'x-kept': n } };
       }
