@@ -194,6 +194,17 @@ const FOR_PEERS: Partial<Record<ErrorCode, string>> = {
 };
 
 /**
+ * The cause of an error that another peer sent. That peer has decided what the message may say, so
+ * it is passed on unchanged, also over another protocol.
+ */
+export interface PeerCause {
+  readonly isFromPeer: true;
+}
+
+const isFromPeer = (cause: unknown): boolean =>
+  typeof cause === 'object' && cause !== null && 'isFromPeer' in cause && cause.isFromPeer === true;
+
+/**
  * Who gets a failure. `caller`: anyone who may use a server. `peer`: a program that speaks JSON-RPC
  * or gRPC with this process. It gets more messages, since it has to distinguish the timeout of a
  * tool from a lost connection.
@@ -209,10 +220,13 @@ export function toPublicFailure(
   reason: unknown,
   audience: Audience = 'caller',
 ): { readonly failure: Failure; readonly withheld: boolean } {
-  const { status: _, ...failure } = DuolaneError.from(reason).toJSON();
+  const error = DuolaneError.from(reason);
+  const { status: _, ...failure } = error.toJSON();
   const shown =
     audience === 'peer'
-      ? FOR_PEERS[failure.code]
+      ? isFromPeer(error.cause)
+        ? undefined
+        : FOR_PEERS[failure.code]
       : FOR_CALLERS.has(failure.code)
         ? undefined
         : WITHHELD;

@@ -20,7 +20,6 @@ import { type CallContext, type CallHooks, type CallLimits, ServerCall } from '.
 import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { GrpcRoute } from './route.ts';
 import type { StandardOptions } from './standard-services.ts';
-import { statusOf } from './status.ts';
 
 /** The address, the credentials and the limits of a gRPC server. */
 export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, StandardOptions {
@@ -279,7 +278,7 @@ class ServerConnections {
     this.#serve(call, headers).then(
       () => call.end(),
       (error: unknown) => {
-        if (!statusOf(error) && toPublicFailure(error, 'peer').withheld)
+        if (toPublicFailure(error, 'peer').withheld)
           (this.#options.onError ?? reportUnexpected)(error);
         call.end(error);
       },

@@ -1,5 +1,12 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
-import { DuolaneError, type ErrorCode, malformed, RETRYABLE, toPublicFailure } from '../errors.ts';
+import {
+  DuolaneError,
+  type ErrorCode,
+  malformed,
+  RETRYABLE,
+  toPublicFailure,
+  type PeerCause,
+} from '../errors.ts';
 import {
   decodeMessage,
   encodeStatusMessage,
@@ -87,8 +94,9 @@ const CODE_KEY = 'duolane-code';
  * program between two peers can forward it; and a handler sets it as the cause of its error to
  * choose the status and the trailers, `grpc-status-details-bin` among them.
  */
-export class GrpcStatus extends Error {
+export class GrpcStatus extends Error implements PeerCause {
   override readonly name = 'GrpcStatus';
+  readonly isFromPeer = true;
   readonly status: number;
   readonly trailers: Metadata;
 

@@ -1,4 +1,4 @@
-import { DuolaneError, toPublicFailure, type ErrorCode } from '../errors.ts';
+import { DuolaneError, type ErrorCode, type PeerCause, toPublicFailure } from '../errors.ts';
 import { asObject } from '../json.ts';
 import { RPC, rpcError, type RpcError, type RpcId } from './json-rpc.ts';
 
@@ -42,8 +42,9 @@ const CODES: ReadonlyMap<unknown, ErrorCode> = new Map([
 /**
  * The error object that a peer sent, unchanged, so that a program between two peers can forward it.
  */
-class PeerError extends Error {
+class PeerError extends Error implements PeerCause {
   override readonly name = 'PeerError';
+  readonly isFromPeer = true;
   readonly error: RpcError['error'];
 
   constructor(error: RpcError['error']) {
@@ -53,10 +54,7 @@ class PeerError extends Error {
 }
 
 /** Whether a failure must be reported here, because its message is withheld from the peer. */
-export const isWithheld = (reason: unknown): boolean => {
-  const error = DuolaneError.from(reason);
-  return !(error.cause instanceof PeerError) && toPublicFailure(error, 'peer').withheld;
-};
+export const isWithheld = (reason: unknown): boolean => toPublicFailure(reason, 'peer').withheld;
 
 /**
  * Converts any failure to an error response. The error of another peer is forwarded unchanged. The
