@@ -27,7 +27,8 @@ suite('postgres: a schema of the version before', postgresMissing, () => {
     await old[Symbol.asyncDispose]();
     const pool = new Pool({ connectionString: server.url });
     await pool.query(`set search_path to ${schema};
-      drop table task_values; drop table session_entries; drop index tasks_due;
+      drop table task_values; drop table session_entries; drop table blob_chunks;
+      drop table blobs; drop index tasks_due;
       alter table tasks drop column due_at;
       delete from migrations where version > 3; reset search_path`);
 
