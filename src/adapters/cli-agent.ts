@@ -92,7 +92,7 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
       store && {
         onMirror: (created) => void (mirror = created),
         beforeRequest: async () => {
-          if (!progress) await store.written(promptId(turn));
+          if (!progress) await store.written(promptId(turn), ctx.signal);
           await store.storeAhead(sessionId);
         },
       },

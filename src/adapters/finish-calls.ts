@@ -90,10 +90,11 @@ export async function* continueCalls(
     const found = sourceOf(call, sources);
     // Our CLI makes the call itself: its rules and hooks decide, and the log has the answers.
     if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx))) continue;
-    const started = await store.startOf(sessionId, call.callId);
-    const decision: LoggedDecision = started
-      ? { allowed: true, args: started }
-      : decisionAbout(open, ctx, options);
+    const logged = decisionAbout(open, ctx, options);
+    // Without a decision in the log, a rule has allowed the call if the CLI has made it.
+    const isUndecided = !logged.allowed && logged.why === undefined;
+    const started = isUndecided ? await store.startOf(sessionId, call.callId) : undefined;
+    const decision: LoggedDecision = started ? { allowed: true, args: started } : logged;
     if (!stored && !decision.allowed) {
       const { why } = decision;
       await store.closeCall(sessionId, call, why === undefined ? INTERRUPTED : refused(why));

@@ -25,7 +25,8 @@ const PROMPT_POLL_MS = 10;
  *
  * - `cli/<session>/main/<number>`: the transcript; `…/sub/<part>/<number>` that of a subagent
  * - `cli/<session>/ahead/<number>`: messages that the CLI has sent and not yet written
- * - `cli/<session>/result/<call>`: results of in-process tools that the transcript lacks
+ * - `cli/<session>/start/<call>` and `…/result/<call>`: arguments and results of calls of in-process
+ *   tools whose results the transcript lacks
  *
  * The project of a key is ignored: it is made from the working directory, which differs between
  * machines. A session that this task does not have is read from the task of the same context that
@@ -58,7 +59,7 @@ export class TaskSessionStore implements SessionStore {
       if (ahead?.key !== undefined) values[ahead.key] = undefined;
       this.#ahead.delete(uuid);
       for (const callId of resultsIn(entry))
-        if (this.#recorded.delete(callId)) values[resultKey(sessionId, callId)] = undefined;
+        if (this.#recorded.delete(callId)) Object.assign(values, forgotten(sessionId, callId));
     }
     await this.#storage.set(values);
   }
@@ -86,9 +87,10 @@ export class TaskSessionStore implements SessionStore {
    * Resolves when the transcript has the entry, or after some time. A CLI writes its prompt with
    * context that the messages lack, so that waiting for it is better than storing it ahead.
    */
-  async written(uuid: string): Promise<void> {
+  async written(uuid: string, signal: AbortSignal): Promise<void> {
     const end = performance.now() + PROMPT_MS;
-    while (!this.#written.has(uuid) && performance.now() < end) await sleep(PROMPT_POLL_MS);
+    while (!signal.aborted && !this.#written.has(uuid) && performance.now() < end)
+      await sleep(PROMPT_POLL_MS);
   }
 
   /**
@@ -138,6 +140,7 @@ export class TaskSessionStore implements SessionStore {
    * continues after a crash may then make the call again.
    */
   async recordStart(sessionId: string, callId: string, args: JsonObject): Promise<void> {
+    this.#recorded.add(callId);
     await this.#storage.set({ [startKey(sessionId, callId)]: args });
   }
 
@@ -190,7 +193,8 @@ export class TaskSessionStore implements SessionStore {
     const kept = again ? withoutUnanswered(complete, prompt) : complete;
     const values = await this.#numbered(prefix, kept.slice(entries.length));
     for (const [key] of [...ahead, ...main.slice(kept.length)]) values[key] = undefined;
-    for (const callId of added.flatMap(resultsIn)) values[resultKey(sessionId, callId)] = undefined;
+    for (const callId of added.flatMap(resultsIn))
+      Object.assign(values, forgotten(sessionId, callId));
     if (Object.keys(values).length > 0) await this.#storage.set(values);
     return readProgress(kept, prompt);
   }
@@ -248,6 +252,14 @@ const resultKey = (sessionId: string, callId: string): string =>
 
 const startKey = (sessionId: string, callId: string): string =>
   `${sessionPrefix({ sessionId })}start/${encodeURIComponent(callId)}`;
+
+/**
+ * Deletes what is stored of a call. A later call may have the same id, and must not be taken for it.
+ */
+const forgotten = (sessionId: string, callId: string): Readonly<Record<string, undefined>> => ({
+  [startKey(sessionId, callId)]: undefined,
+  [resultKey(sessionId, callId)]: undefined,
+});
 
 /** The calls whose results a message has. */
 const resultsIn = ({ message }: JsonObject): readonly string[] =>

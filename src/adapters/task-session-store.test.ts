@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import type { AgentStorage } from '../event/types.ts';
+import { TaskSessionStore } from './task-session-store.ts';
+
+function memoryStorage(): AgentStorage {
+  const values = new Map<string, unknown>();
+  return {
+    async set(changes) {
+      for (const [key, value] of Object.entries(changes))
+        if (value === undefined) values.delete(key);
+        else values.set(key, structuredClone(value));
+    },
+    async *list(prefix) {
+      for (const key of [...values.keys()].toSorted())
+        if (key.startsWith(prefix)) yield [key, values.get(key)] as const;
+    },
+  };
+}
+
+const resultOf = (id: string, uuid: string): { type: string; uuid: string; message: object } => ({
+  type: 'user',
+  uuid,
+  message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: [] }] },
+});
+
+test('a call that has ended leaves nothing for a later call with its id', async () => {
+  const store = new TaskSessionStore(memoryStorage(), async function* () {});
+  const key = { projectKey: 'p', sessionId: 's' };
+  await store.recordStart('s', 'call_0', { cents: 1 });
+  expect(await store.startOf('s', 'call_0')).toEqual({ cents: 1 });
+  await store.recordResult('s', 'call_0', { content: [] });
+  expect(await store.resultOf('s', 'call_0')).toEqual({ content: [] });
+  await store.append(key, [resultOf('call_0', 'u1')]);
+  expect(await store.startOf('s', 'call_0')).toBeUndefined();
+  expect(await store.resultOf('s', 'call_0')).toBeUndefined();
+});
+
+test('a call that was stopped without a result of its own leaves no start, either', async () => {
+  const store = new TaskSessionStore(memoryStorage(), async function* () {});
+  await store.recordStart('s', 'call_0', { cents: 1 });
+  await store.append({ projectKey: 'p', sessionId: 's' }, [resultOf('call_0', 'u1')]);
+  expect(await store.startOf('s', 'call_0')).toBeUndefined();
+});
