@@ -198,7 +198,7 @@ const FOR_PEERS: Partial<Record<ErrorCode, string>> = {
  * it is passed on unchanged, also over another protocol.
  */
 export interface PeerCause {
-  readonly isFromPeer: true;
+  readonly isFromPeer: boolean;
 }
 
 const isFromPeer = (cause: unknown): boolean =>

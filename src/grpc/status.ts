@@ -96,14 +96,16 @@ const CODE_KEY = 'duolane-code';
  */
 export class GrpcStatus extends Error implements PeerCause {
   override readonly name = 'GrpcStatus';
-  readonly isFromPeer = true;
   readonly status: number;
   readonly trailers: Metadata;
+  /** False if `message` stands for a text that must not leave the process. */
+  readonly isFromPeer: boolean;
 
-  constructor(status: number, message: string, trailers: Metadata = {}) {
+  constructor(status: number, message: string, trailers: Metadata = {}, isFromPeer = true) {
     super(message);
     this.status = status;
     this.trailers = trailers;
+    this.isFromPeer = isFromPeer;
   }
 }
 

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { DuolaneError } from '../../src/errors.ts';
 import { listen } from '../../src/http/index.ts';
+import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import {
   createRegistry,
   dialHttp,
@@ -72,4 +74,22 @@ test('a caller does not see the stderr of a tool server that exits; the log has 
   expect(shown).toContain('"error"');
   expect(shown).not.toContain('hunter2');
   expect(logged).toContain('hunter2');
+});
+
+test('over gRPC, too, a withheld text is reported on the server', async () => {
+  const registry = createRegistry({ name: 'far' });
+  const source: ToolSource = Object.assign(Object.create(registry) as ToolSource, {
+    async *listTools() {
+      yield* [];
+      throw new DuolaneError('network', 'cannot reach http://10.0.0.9/?key=hunter2');
+    },
+  });
+  const logged: unknown[] = [];
+  await using offered = await offerGrpc(source, { onError: (error) => void logged.push(error) });
+  await using client = await dialGrpc({ url: offered.url });
+  const list = (async () => {
+    for await (const _ of client.listTools());
+  })();
+  await expect(list).rejects.not.toThrow('hunter2');
+  expect(logged.map(String).join()).toContain('hunter2');
 });

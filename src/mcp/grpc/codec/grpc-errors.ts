@@ -2,7 +2,7 @@ import { DuolaneError } from '../../../errors.ts';
 import { GrpcStatus, STATUS, STATUS_OF, statusOf } from '../../../grpc/index.ts';
 import { tryParse } from '../../../json.ts';
 import { RPC } from '../../../wire/json-rpc.ts';
-import { fromRpcError, RPC_CODE, toRpcError } from '../../../wire/json-rpc-errors.ts';
+import { fromRpcError, RPC_CODE, isWithheld, toRpcError } from '../../../wire/json-rpc-errors.ts';
 
 const CODE = 'mcp-error-code';
 const DATA = 'mcp-error-data-bin';
@@ -43,7 +43,7 @@ export function toGrpcError(reason: unknown): DuolaneError {
     ...dataOf(error.data),
   };
   return new DuolaneError(own.code, own.message, {
-    cause: new GrpcStatus(status, error.message, trailers),
+    cause: new GrpcStatus(status, error.message, trailers, !isWithheld(own)),
   });
 }
 
