@@ -25,8 +25,8 @@ const PROMPT_POLL_MS = 10;
  *
  * - `cli/<session>/main/<number>`: the transcript; `…/sub/<part>/<number>` that of a subagent
  * - `cli/<session>/ahead/<number>`: messages that the CLI has sent and not yet written
- * - `cli/<session>/start/<call>` and `…/result/<call>`: arguments and results of calls of in-process
- *   tools whose results the transcript lacks
+ * - `cli/<session>/start/<call>` and `…/result/<call>`: the arguments and the result of a call of
+ *   an in-process tool, as long as the transcript lacks the result
  *
  * The project of a key is ignored: it is made from the working directory, which differs between
  * machines. A session that this task does not have is read from the task of the same context that
@@ -253,9 +253,7 @@ const resultKey = (sessionId: string, callId: string): string =>
 const startKey = (sessionId: string, callId: string): string =>
   `${sessionPrefix({ sessionId })}start/${encodeURIComponent(callId)}`;
 
-/**
- * Deletes what is stored of a call. A later call may have the same id, and must not be taken for it.
- */
+/** Deletes what is stored of a call: a later call may have the same id. */
 const forgotten = (sessionId: string, callId: string): Readonly<Record<string, undefined>> => ({
   [startKey(sessionId, callId)]: undefined,
   [resultKey(sessionId, callId)]: undefined,
