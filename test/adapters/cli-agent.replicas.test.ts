@@ -223,7 +223,8 @@ test('the transcript is stored before a tool is called, and before the run ends'
           await storage.set(values);
           for (const [key, value] of Object.entries(values))
             if (key.includes('/result/')) order.push(value ? 'result stored' : 'result removed');
-            else order.push(`${String((value as { type?: string }).type)} stored`);
+            else if (value !== undefined)
+              order.push(`${String((value as { type?: string }).type)} stored`);
         };
         const list: typeof storage.list = (...args) => storage.list(...args);
         for await (const event of agent(asked, { ...ctx, storage: { set, list } })) {
