@@ -129,7 +129,7 @@ async function loadDefault(path: string, cwd: string): Promise<unknown> {
   }
 }
 
-/** The messages of a script: JSON, the content of a JSON file, or the default export of a module. */
+/** The messages of a script: JSON, a JSON file, or the default export of a module. */
 async function loadScript(script: string, cwd: string): Promise<unknown> {
   const inline = script.startsWith('[');
   if (!inline && !script.endsWith('.json')) return loadDefault(script, cwd);
