@@ -18,11 +18,11 @@ const DRIVERS =
   'script:<file or JSON>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>';
 
 /**
- * Creates the model of a name: `script:./x.json`, `script:[…]`, `module:./m.js`, `ai-sdk:./provider.js`,
- * `openai:llama3@http://localhost:11434/v1` or `anthropic:<model>`. A name without a driver is one
- * of Anthropic if the environment has a key or a base URL for it; otherwise `DUOLANE_MODEL`
- * replaces it if that names a driver. `DUOLANE_MODEL` is also the default. A driver is loaded when
- * it is chosen. Throws `invalid` if no driver fits.
+ * Creates the model of a name: `script:./x.json`, `script:[…]`, `module:./m.js`,
+ * `ai-sdk:./provider.js`, `openai:llama3@http://localhost:11434/v1` or `anthropic:<model>`. A name
+ * without a driver is one of Anthropic if the environment has a key or a base URL for it; otherwise
+ * `DUOLANE_MODEL` replaces it if that names a driver. `DUOLANE_MODEL` is also the default. A driver
+ * is loaded when it is chosen. Throws `invalid` if no driver fits.
  */
 export async function chooseModel(
   name: string | undefined,
