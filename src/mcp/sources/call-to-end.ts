@@ -28,7 +28,8 @@ export interface CallToEndOptions extends CallOptions {
 
 /**
  * Calls a tool of a dialled server, for a caller that may not expect a task. Some tools have
- * nothing else: then the call follows the task, and its events are those of any other call.
+ * nothing else: then the call follows the task, and its events are those of any other call. A
+ * caller that decided (`task`), such as a bridge for its client, gets what the server answers.
  */
 export async function* callOrFollow(
   source: Pick<ToolSource, 'callTool' | 'tasks'>,
@@ -36,7 +37,7 @@ export async function* callOrFollow(
   options: CallToEndOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const { answer: _, ...once } = options;
-  if (!source.tasks || options.task) return yield* source.callTool(call, once);
+  if (!source.tasks || options.task !== undefined) return yield* source.callTool(call, once);
   try {
     if (!continuesTask(call)) return yield* source.callTool(call, once);
   } catch (error) {
@@ -52,7 +53,8 @@ const continuesTask = ({ state }: ToolCall): boolean => state?.startsWith(STATE)
 /**
  * Calls a tool and waits for its end, also if the call becomes a task: the events are those of a
  * call that does not. The event `task` is yielded too, so that a log can name the task; it is not
- * the last event here. Breaking out of the loop, or an abort, cancels the task.
+ * the last event here. Breaking out of the loop, or an abort, cancels the task, unless the reason
+ * of the abort is `suspended` or `fenced`: then another process follows it on, by `taskState`.
  */
 export async function* callToEnd(
   source: Pick<ToolSource, 'callTool' | 'tasks'>,
@@ -64,7 +66,7 @@ export async function* callToEnd(
   if (continuesTask(call)) {
     const { taskId, methods } = readState(call);
     const responses = responsesOf(call, methods);
-    await tasks.update(taskId, responses, options);
+    if (methods.size > 0) await tasks.update(taskId, responses, options);
     const given = new Set(Object.keys(responses));
     return yield* follow(tasks, taskId, call.id, { ...options, answer, answered: given });
   }
@@ -122,9 +124,19 @@ async function* follow(
     }
     throw new DuolaneError('malformed', `the server ended task "${taskId}" without a result`);
   } finally {
-    if (mustCancel) await cancel(tasks, taskId, options);
+    if (mustCancel && !isHandedOn(options)) await cancel(tasks, taskId, options);
   }
 }
+
+/** Whether the reader stops because another process goes on with its work. */
+function isHandedOn({ signal }: CallOptions): boolean {
+  const reason: unknown = signal?.reason;
+  const { code } = reason instanceof DuolaneError ? reason : { code: undefined };
+  return signal?.aborted === true && (code === 'suspended' || code === 'fenced');
+}
+
+/** The `state` of a call that follows a task which an earlier call started. */
+export const taskState = (taskId: string): string => STATE + JSON.stringify({ taskId });
 
 /** Cancels a task whose reader has gone. A server that cannot be reached lets it expire. */
 async function cancel(tasks: SourceTasks, taskId: string, options: CallOptions): Promise<void> {
