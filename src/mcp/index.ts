@@ -27,6 +27,11 @@ export { dialMessages } from './json-rpc/client/dial-messages.ts';
 export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/client/dial-http.ts';
 export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/client/oauth/types.ts';
 export {
+  type McpAuthorization,
+  type McpToken,
+  resourceDocument,
+} from './json-rpc/http/server/authorization.ts';
+export {
   mcpHandler,
   type McpHandler,
   type McpHandlerOptions,
