@@ -168,6 +168,7 @@ async function open(
     return until === undefined ? undefined : async () => Date.now() < until;
   };
   const metrics = await createMetrics(options);
+  closing.defer(() => metrics[Symbol.dispose]());
   const { graceMs, timeoutMs, maxRuns, queue } = options;
   const { maxRunsPerOwner } = limits;
   let state: 'starting' | 'ready' | 'draining' = 'starting';

@@ -42,6 +42,25 @@ const scrape = async ({ url }: Served): Promise<Record<string, number>> => {
   );
 };
 
+test('a scrape has the metrics of the process under the usual names', async () => {
+  const served = await openKitchen();
+  onTestFinished(() => served[Symbol.asyncDispose]());
+  const before = await scrape(served);
+  const until = performance.now() + 50;
+  while (performance.now() < until); // blocks the event loop and uses the processor
+  const after = await scrape(served);
+  const cpu = 'process_cpu_seconds_total';
+  expect(after[cpu]).toBeGreaterThan(before[cpu] ?? Infinity);
+  for (const name of [
+    'process_resident_memory_bytes',
+    'process_start_time_seconds',
+    'nodejs_heap_size_used_bytes',
+    'nodejs_eventloop_lag_p99_seconds',
+    'nodejs_eventloop_lag_max_seconds',
+  ])
+    expect(after[name], name).toBeGreaterThan(0);
+});
+
 test('a scrape has the counts of runs, tools, streams, resumes and cancels', async () => {
   const served = await openKitchen();
   onTestFinished(() => served[Symbol.asyncDispose]());
