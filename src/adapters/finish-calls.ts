@@ -1,4 +1,5 @@
 import { approvedArgs, type InputRequest } from '../ask.ts';
+import { answerBelongsTo } from '../event/fold/entry-rules.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../event/types.ts';
 import type { SessionOptions } from '../host/index.ts';
 import { isOwnCli } from '../host/launch/cli-launch.ts';
@@ -130,7 +131,8 @@ const READ_ONLY: ReadonlySet<string> = new Set(['Read', 'Glob', 'Grep']);
 
 /** Whether a call only reads, or a person has decided it since: it had not started. */
 const mayRepeat = ({ callId, name }: TranscriptCall, { task }: AgentContext): boolean =>
-  READ_ONLY.has(name) || task.answers.some(({ id }) => id.startsWith(`${callId}/`));
+  READ_ONLY.has(name) ||
+  task.answers.some((answer) => answerBelongsTo(answer, task.answered ?? [], callId));
 
 /** What the model gets for a call that may have had effects, as nothing else is known of it. */
 const INTERRUPTED: ToolResult = {
@@ -192,9 +194,9 @@ function decisionAbout(
   { task: { answers, answered = [], pending } }: AgentContext,
   { approvalEdits = true }: SessionOptions,
 ): LoggedDecision {
-  const asked = [...answered, ...pending].filter(
-    (request) => request.callId === callId || request.id.startsWith(`${callId}/`),
-  );
+  // Only questions that name the call: the model chooses call ids, and a tool server some of the
+  // ids of its questions, so a prefix proves nothing.
+  const asked = [...answered, ...pending].filter((request) => request.callId === callId);
   const isPermission = ({ id, data }: InputRequest): boolean =>
     id.startsWith(`${callId}/permission`) && asObject(data)['toolName'] === name;
   if (asked.some((request) => !isPermission(request))) return { allowed: true, args };
