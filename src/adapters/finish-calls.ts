@@ -90,7 +90,8 @@ export async function* continueCalls(
     const stored = await store.resultOf(sessionId, call.callId);
     const found = sourceOf(call, sources);
     // Our CLI makes the call itself: its rules and hooks decide, and the log has the answers.
-    if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx))) continue;
+    const mayHaveRun = !found && (await store.isPermitted(sessionId, call.callId));
+    if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx, mayHaveRun))) continue;
     const logged = decisionAbout(open, ctx, options);
     // Without a decision in the log, a rule has allowed the call if the CLI has made it.
     const isUndecided = !logged.allowed && logged.why === undefined;
@@ -129,10 +130,18 @@ const failureOf = (content: unknown): ReturnType<typeof toFailure> =>
 /** Tools of our CLI that only read. */
 const READ_ONLY: ReadonlySet<string> = new Set(['Read', 'Glob', 'Grep']);
 
-/** Whether a call only reads, or a person has decided it since: it had not started. */
-const mayRepeat = ({ callId, name }: TranscriptCall, { task }: AgentContext): boolean =>
+/**
+ * Whether a call only reads, or has not started: a person has decided it, and the CLI did not get
+ * to know that.
+ */
+const mayRepeat = (
+  { callId, name }: TranscriptCall,
+  { task }: AgentContext,
+  mayHaveRun: boolean,
+): boolean =>
   READ_ONLY.has(name) ||
-  task.answers.some((answer) => answerBelongsTo(answer, task.answered ?? [], callId));
+  (!mayHaveRun &&
+    task.answers.some((answer) => answerBelongsTo(answer, task.answered ?? [], callId)));
 
 /** What the model gets for a call that may have had effects, as nothing else is known of it. */
 const INTERRUPTED: ToolResult = {
