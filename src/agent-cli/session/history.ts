@@ -12,7 +12,7 @@ type Item = { readonly user: Block[] } | ModelTurn;
 const isStep = (item: Item): item is ModelTurn => 'blocks' in item;
 const isCall = (block: Block): boolean => block.type === 'tool_use';
 
-/** Characters that no common provider uses in the ids of calls (`functions.Bash:0`, `call_1|fc_2`). */
+/** Characters that common providers do not use in the ids of calls (`functions.Bash:0`). */
 const UNUSUAL = /[^\w.:|+=@~-]/g;
 const MAX_ID_CHARS = 256;
 
