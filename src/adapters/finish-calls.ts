@@ -1,5 +1,6 @@
 import { approvedArgs, type InputRequest } from '../ask.ts';
 import { answerBelongsTo } from '../event/fold/entry-rules.ts';
+import { mayBeTruncated } from '../event/truncate-event.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../event/types.ts';
 import type { SessionOptions } from '../host/index.ts';
 import { isOwnCli } from '../host/launch/cli-launch.ts';
@@ -193,6 +194,8 @@ type LoggedDecision =
   | { readonly allowed: true; readonly args: unknown; readonly why?: undefined }
   | { readonly allowed: false; readonly why?: string };
 
+const TOO_LARGE: LoggedDecision = { allowed: false, why: 'was too large to be repeated' };
+
 /**
  * Reads the decision about an open call from the questions of the log. A call that has asked a
  * question of its own was allowed, since it ran. Otherwise a person must have allowed it: a call
@@ -208,7 +211,8 @@ function decisionAbout(
   const asked = [...answered, ...pending].filter((request) => request.callId === callId);
   const isPermission = ({ id, data }: InputRequest): boolean =>
     id.startsWith(`${callId}/permission`) && asObject(data)['toolName'] === name;
-  if (asked.some((request) => !isPermission(request))) return { allowed: true, args };
+  if (asked.some((request) => !isPermission(request)))
+    return mayBeTruncated(args) ? TOO_LARGE : { allowed: true, args };
   const question = asked.findLast(isPermission);
   const answer = answers.find(({ id }) => id === question?.id);
   if (!question || !answer) return { allowed: false };
@@ -217,6 +221,8 @@ function decisionAbout(
     return { allowed: false, why: `was declined by a person${reason}` };
   }
   const approved = approvedArgs(answer.content, asObject(question.data), 'input');
+  // The log has only a part of the arguments: the person was asked about other ones.
+  if (mayBeTruncated(approved?.args)) return TOO_LARGE;
   if (!approved) return { allowed: false, why: 'was approved with an invalid change' };
   if (!approved.changed || approvalEdits) return { allowed: true, args: approved.args };
   return { allowed: false, why: 'was approved with changes, which are not accepted' };

@@ -6,6 +6,7 @@ import type { Answer, InputRequest } from '../../src/ask.ts';
 import { cli, type CliOptions } from '../../src/adapters/cli-agent.ts';
 import { advance } from '../../src/event/fold/advance.ts';
 import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
+import { truncateEvent } from '../../src/event/truncate-event.ts';
 import type { AgentEvent, Snapshot } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import { createRunner, memoryLog } from '../../src/task/index.ts';
@@ -49,6 +50,7 @@ const modelOf = (inputs: readonly object[]): string => `
 
 const MALLORY = { to: 'mallory' };
 const ALICE = { to: 'alice' };
+const HUGE = { to: 'bob', note: 'x'.repeat(2_000_000) };
 type Reply = Omit<Answer, 'id'>;
 
 test.each<[string, readonly object[], Reply, CliOptions, readonly object[]]>([
@@ -117,7 +119,7 @@ function suspended(
     ...requests.map((request): AgentEvent => ({ type: 'input.required', request, at: 0 })),
     { type: 'run.finished', outcome: 'input-required', text: '', at: 0 },
   ];
-  const asleep = foldRun(newTask(), events);
+  const asleep = foldRun(newTask(), events.map(truncateEvent));
   const next = turnOf('m2', { parts: [], answers: [...answers] });
   return advance(asleep, numbered({ type: 'turn.submitted', turn: next }, asleep.seq + 1));
 }
@@ -173,6 +175,13 @@ test.each<
     [permission('c1', ALICE)],
     [accept('c1/permission')],
     [ALICE],
+  ],
+  [
+    'that was too large for the log does not run with what is left of it',
+    [HUGE],
+    [permission('c1', HUGE)],
+    [accept('c1/permission')],
+    [],
   ],
   [
     'whose id begins that of an approved call does not run',

@@ -45,6 +45,7 @@ describe('can_use_tool', () => {
       'May Bash run? {"command":"rm -rf ~"}',
     ],
     [{ command: 'ls\n\u202e rm' }, 'May Bash run? {"command":"ls\\n\\u202e rm"}'],
+    [{ command: 'a\u3164\u{e0041}' }, 'May Bash run? {"command":"a\\u3164\\udb40\\udc41"}'],
     [{ command: `ls ${' '.repeat(5000)}; rm -rf ~` }, '; rm -rf ~"}'],
   ])(
     'a person is asked about what runs, not about what the model says of it: %j',
