@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -299,5 +299,18 @@ suite('files that other programs run later', missing(), () => {
     expect(code).toBe(1);
     expect(stderr).toContain('cannot be protected, since it is a link');
     expect(await readdir(ws.cwd)).toEqual(['.vscode']);
+  });
+
+  test('a pipe in place of the config of the repository is refused without waiting', async () => {
+    await using ws = await openWorkspace();
+    execFileSync('git', ['init', '-q', ws.cwd]);
+    await rm(join(ws.cwd, '.git/config'));
+    execFileSync('mkfifo', [join(ws.cwd, '.git/config')]);
+    const settings = JSON.stringify({ sandbox: { enabled: true } });
+    const model = await ws.script([{ text: 'x' }]);
+    await using host = new RawHost(ws, ['--settings', settings, '--model', model]);
+    const { code, stderr } = await host.transport.exited;
+    expect(code).toBe(1);
+    expect(stderr).toContain('cannot be protected, since it is not a regular file');
   });
 });

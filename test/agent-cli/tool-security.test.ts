@@ -370,6 +370,7 @@ describe('a permanent permission', () => {
     ['*', 'echo other'],
     ['echo:*', 'echo other'],
     ['echo a', 'echo b'],
+    ["sh -c 'echo a' 'x; touch b'", `sh -c "echo a' 'x; touch b"`],
   ])('for %j does not cover %j', async (approved, other) => {
     await using ws = await Workspace.open();
     const bash = (command: string): JsonObject => ({

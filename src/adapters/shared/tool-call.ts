@@ -1,5 +1,6 @@
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
+import { answerBelongsTo } from '../../event/fold/entry-rules.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
 import { isObject } from '../../json.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';
@@ -17,7 +18,7 @@ export async function* callTool(
   ctx: AgentContext,
   known: readonly Answer[] = [],
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
-  let answers = known.filter(({ id }) => id.startsWith(`${callId}/`));
+  let answers = known.filter((answer) => answerBelongsTo(answer, ctx.task.answered ?? [], callId));
   let state: string | undefined;
   for (;;) {
     const end = yield* callToolOnce(source, { callId, name, args }, ctx, { answers, state });
