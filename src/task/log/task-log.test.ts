@@ -13,3 +13,22 @@ test('an owner may queue 10,000 tasks where no limit is given, and another owner
   });
   await submit('bob', 0);
 });
+
+test('a task has at most 100 turns that wait for their runs, and another task as many', async () => {
+  await using log = memoryLog();
+  const submit = (task: string, index: number): Promise<unknown> =>
+    log.submit(turnOf(`${task}/${index}`, { task }));
+  for (let index = 0; index < 100; index++) await submit('t', index);
+  await expect(submit('t', 100)).rejects.toMatchObject({ code: 'overloaded', retryable: true });
+  await submit('t', 99); // sent before
+  await submit('u', 0);
+});
+
+test.for([
+  ['data', { parts: [{ data: 'x'.repeat(1_000_000) }] }],
+  ['metadata', { metadata: { long: 'x'.repeat(1_000_000) } }],
+] as const)('the %s of waiting turns count against their limit', async ([, long]) => {
+  await using log = memoryLog();
+  for (let index = 0; index < 4; index++) await log.submit(turnOf(`m${index}`, long));
+  await expect(log.submit(turnOf('m4', long))).rejects.toMatchObject({ code: 'overloaded' });
+});
