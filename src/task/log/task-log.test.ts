@@ -32,3 +32,17 @@ test.for([
   for (let index = 0; index < 4; index++) await log.submit(turnOf(`m${index}`, long));
   await expect(log.submit(turnOf('m4', long))).rejects.toMatchObject({ code: 'overloaded' });
 });
+
+test.for([
+  ['context', 1024],
+  ['tenant', 1024],
+  ['messageId', 2048],
+] as const)('the %s of a turn has at most %i bytes', async ([name, most]) => {
+  await using log = memoryLog();
+  const submit = (id: string): Promise<unknown> => log.submit(turnOf('m', { [name]: id }));
+  await submit('é'.repeat(most / 2));
+  await expect(submit(`${'é'.repeat(most / 2)}x`)).rejects.toMatchObject({
+    code: 'invalid',
+    message: `invalid ${name} of a turn: expected at most ${most} bytes, got ${most + 1}`,
+  });
+});
