@@ -350,7 +350,7 @@ test('a command that was permitted and was running at a stop is not run again', 
       if (readFileSync(effects, 'utf8') === 'ran\n') return;
       clearInterval(timer);
       resolve('ran again');
-    }, 20);
+    });
     onTestFinished(() => clearInterval(timer));
   });
   const end = until(second.log, 't1', ended);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Turn } from '../../src/event/types.ts';
@@ -447,6 +448,19 @@ suite('postgres store', postgresMissing, () => {
     const { snapshots, endsEarly } = await store.page({ limit: 50, maxChars: 1 << 20 });
     expect({ tasks: snapshots.length, endsEarly }).toEqual({ tasks: 4, endsEarly: true });
     expect(await collect(log.list({}))).toHaveLength(8);
+  });
+
+  test('a name that no index can have is refused for good, and does not count as a failure', async () => {
+    const warned: string[] = [];
+    const logger = { ...SILENT, warn: (text: string) => void warned.push(text) };
+    await using log = await open('long_names', { logger });
+    await log.submit(turn('a', 't'));
+    const name = Array.from({ length: 500 }, () => randomUUID()).join('');
+    await expect(log.bookmark({ task: 't', name, after: 1, data: {} })).rejects.toMatchObject({
+      code: 'too_large',
+      retryable: false,
+    });
+    expect(warned).toEqual([]);
   });
 
   test('a store that is closed while the database is away does not hang', async () => {
