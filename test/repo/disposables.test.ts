@@ -446,7 +446,6 @@ describe('every disposable', () => {
       await thing[Symbol.asyncDispose]();
       expect(await (settled ?? 'settled')).toBe('settled');
     },
-    30_000,
   );
 
   test('is in the table, or in the list of exceptions', () => {

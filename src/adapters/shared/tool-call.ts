@@ -1,5 +1,6 @@
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
+import { answerBelongsTo } from '../../event/fold/entry-rules.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
 import { isObject, omitUndefined } from '../../json.ts';
 import { callToEnd, taskState } from '../../mcp/sources/call-to-end.ts';
@@ -18,7 +19,7 @@ export async function* callTool(
   ctx: AgentContext,
   known: readonly Answer[] = [],
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
-  let answers = known.filter(({ id }) => id.startsWith(`${callId}/`));
+  let answers = known.filter((answer) => answerBelongsTo(answer, ctx.task.answered ?? [], callId));
   let state: string | undefined;
   for (;;) {
     const end = yield* callToolOnce(source, { callId, name, args }, ctx, { answers, state });
