@@ -14,7 +14,7 @@ interface Picture {
   readonly options: PageOptions;
 }
 
-const WIDE = { width: 1280, height: 760 };
+const WIDE = { width: 1440, height: 900 };
 const PICTURES: readonly Picture[] = [
   {
     file: 'page-light.png',
@@ -58,7 +58,6 @@ try {
 async function take(page: Page, { file, agent, state }: Picture): Promise<void> {
   await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
-  await page.locator(`.task-header .task-state-${state}`).waitFor();
-  await page.locator(`.task-list .task-state-${state}`).first().waitFor({ state: 'attached' });
+  await page.locator(`[data-part=task-header] [data-state="${state}"]`).waitFor();
   await page.screenshot({ path: join(folder, file) });
 }

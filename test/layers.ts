@@ -170,12 +170,17 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/cli/commands/new': 'the template of a new agent',
   'src/cli/agents': 'load an agent module, chat with it here or over A2A',
   'src/cli/terminal': 'output, printers, prompts, logger',
-  'web/src': 'the app, its entry point and its client of the page API',
-  'web/src/state': 'folds and hooks without markup: task view, contract check, connection, replay',
-  'web/src/task': 'one task: page, timeline, conversation, question card, artifact',
-  'web/src/side': 'run form, task list, replicas, sign-in',
-  'web/src/ui': 'dialog, form fields, data view, markdown, table data',
-  'web/src/style': 'tokens, base, task page and timeline; a class begins with its component',
+  'web/src': 'the app and its entry point',
+  'web/src/api': 'requests of the page API, and its two streams',
+  'web/src/state': 'folds and hooks without markup: task view, spans, contract check, connection',
+  'web/src/trace': 'both lanes over time: waterfall, mini-map, event list',
+  'web/src/inspector': 'the details of one event, and the texts that can be copied',
+  'web/src/task': 'one task: page, header, conversation, question card, artifact, contract',
+  'web/src/runs': 'the table of runs, the run form, replicas, the stream of changes',
+  'web/src/inbox': 'everything that waits for a person',
+  'web/src/shell': 'top bar, theme, addresses, sign-in',
+  'web/src/ui': 'controls, tabs, dialog, form fields, data view, markdown, table data',
+  'web/src/style': 'design tokens and plain elements; classes are in the module of their component',
 };
 
 /**
