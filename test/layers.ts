@@ -179,6 +179,7 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'web/src/runs': 'the table of runs, the run form, replicas, the stream of changes',
   'web/src/inbox': 'everything that waits for a person',
   'web/src/shell': 'top bar, theme, addresses, sign-in',
+  'web/src/tour': 'the guided tour: steps, card, and what it counts',
   'web/src/ui': 'controls, tabs, dialog, form fields, data view, markdown, table data',
   'web/src/style': 'design tokens and plain elements; classes are in the module of their component',
 };

@@ -17,6 +17,8 @@ import { parseRoute } from './shell/route.ts';
 import { SignIn } from './shell/sign-in.tsx';
 import { TopBar } from './shell/top-bar.tsx';
 import { Task } from './task/task-page.tsx';
+import { TourCard } from './tour/tour-card.tsx';
+import { useTour } from './tour/use-tour.ts';
 import controls from './ui/controls.module.css';
 
 const RETRY_MS = 1000;
@@ -74,6 +76,7 @@ function Views({
     else if (!(reason instanceof Error && reason.cause !== undefined)) setError(textOf(reason));
   };
   const waiting = useInbox(fail);
+  const tour = useTour(agents, fail);
 
   useEffect(() => {
     listAgents().then(setAgents, fail);
@@ -104,13 +107,20 @@ function Views({
       )}
       <main class={styles['main']} id="main" tabIndex={-1}>
         {route.view === 'task' ? (
-          <Task key={route.task} task={route.task} entry={route.entry} onError={fail} />
+          <Task
+            key={route.task}
+            task={route.task}
+            entry={route.entry}
+            onError={fail}
+            onLive={(live) => tour.follow(route.task, live)}
+          />
         ) : route.view === 'inbox' ? (
           <InboxPage waiting={waiting} onError={fail} />
         ) : (
-          <RunsPage agents={agents} operator={operator} onError={fail} onTour={undefined} />
+          <RunsPage agents={agents} operator={operator} onError={fail} onTour={tour.start} />
         )}
       </main>
+      {tour.state && route.view === 'task' && <TourCard tour={tour.state} onEnd={tour.end} />}
     </div>
   );
 }
