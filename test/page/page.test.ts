@@ -232,6 +232,45 @@ suite('browser', opened.missing, () => {
     expect(await page.evaluate('window.pwned')).toBeUndefined();
   });
 
+  test('markup in names, arguments, frames, artifacts, questions and errors stays text everywhere', async () => {
+    const page = await open(server.url, { viewport: { width: 1440, height: 900 } });
+    const safe = async (): Promise<void> => {
+      expect(await page.evaluate('window.pwned')).toBeUndefined();
+      const found = 'main img, main script, main svg[onload], main iframe, a[href^="javascript:"]';
+      expect(await page.locator(found).count()).toBe(0);
+    };
+    await run(page, 'page-agent', 'hostile');
+    await state(page, 'input-required');
+    await safe();
+    expect(await answer(page).innerText()).toContain('<script>window.pwned=1</script>');
+    await page.getByRole('listbox').press('Home');
+    const options = page.locator('[data-part=event-rows] [role=option]');
+    for (let i = 0; i < (await options.count()); i++) {
+      await options.nth(i).click();
+      for (const tab of ['Summary', 'Input', 'Output', 'Frames', 'Log entry']) {
+        await page.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
+        await safe();
+      }
+    }
+    const { x, y, width, height } = (await page
+      .locator('[data-part=waterfall-canvas]')
+      .boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+    for (let step = 0; step < height; step += 12) await page.mouse.move(x + width * 0.5, y + step);
+    await safe();
+    await page.getByRole('link', { name: /^Inbox/ }).click();
+    await page.getByText('<script>window.pwned=1</script>').first().waitFor();
+    await safe();
+    const card = page.locator('[data-part=question]').filter({ hasText: 'window.pwned' });
+    await card.getByRole('button', { name: 'Answer' }).click();
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.getByRole('link', { name: 'hostile' }).first().waitFor();
+    await expect
+      .poll(() => page.locator('[data-part=run]').first().innerText())
+      .toContain('failed');
+    expect(await page.locator('[data-part=run]').first().innerText()).toContain('window.pwned');
+    await safe();
+  });
+
   test('a form offers its samples, and the server reports invalid input', async () => {
     const page = await open();
     expectConsole(/400 \(Bad Request\)/);

@@ -34,12 +34,28 @@ export function answerText({ action, content }: Answer, isQuestion: boolean): st
   return given && action === 'accept' ? `${ACTION_TEXTS[action]}: ${given}` : ACTION_TEXTS[action];
 }
 
+const TITLE_CHARS = 120;
+
+/** The title of a record is its name or title; of a text, its start. */
+export function titleText(text: string): string {
+  if (text.startsWith('{'))
+    try {
+      const { title, name } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+      const given = [title, name].find((each) => typeof each === 'string');
+      if (given !== undefined) return given as string;
+    } catch {
+      // A text that begins with a brace.
+    }
+  return text.slice(0, TITLE_CHARS).replaceAll(/\s+/g, ' ');
+}
+
 /** The text of a row, shortened to one line. */
 export function rowLabel({ kind, text, growing, path, span, by }: TimelineRow): string {
   const from = path?.length ? `${path.join(' › ')}: ` : '';
   const tail = growing && text.length > TAIL_CHARS; // of a growing block the end is shown
   const shown = tail ? `…${text.slice(-TAIL_CHARS)}` : text.slice(0, LINE_CHARS);
   const line = shown.replaceAll(/\s+/g, ' ');
+  if (kind === 'user') return titleText(text);
   if (kind === 'reasoning') return `${from}(thinks) ${line}`;
   if (kind === 'answer') return `${by ?? 'You'}: ${line}`;
   if (kind === 'call') return `${from}${shortName(line)} ${argsText(span?.args)}`.trimEnd();

@@ -1,6 +1,7 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { cancelTask, startTask, tracePath } from '../api/requests.ts';
 import { duration } from '../state/format-time.ts';
+import { titleText } from '../state/row-text.ts';
 import type { ConnectionState } from '../state/types.ts';
 import type { LiveTask } from '../state/use-task.ts';
 import { cutText } from '../trace/marker-painter.ts';
@@ -40,21 +41,6 @@ export function TaskHeader(props: HeaderProps): VNode {
       <Facts {...props} />
     </header>
   );
-}
-
-const TITLE_CHARS = 120;
-
-/** The title of a record is its name or title; of a text, its start. */
-function titleText(text: string): string {
-  if (text.startsWith('{'))
-    try {
-      const { title, name } = JSON.parse(text) as Readonly<Record<string, unknown>>;
-      const given = [title, name].find((each) => typeof each === 'string');
-      if (given !== undefined) return given as string;
-    } catch {
-      // A text that begins with a brace.
-    }
-  return text.slice(0, TITLE_CHARS).replaceAll(/\s+/g, ' ');
 }
 
 /** States in which the user may reconnect, also before the next automatic attempt. */
@@ -194,9 +180,9 @@ const STREAM_TEXTS: Readonly<Record<ConnectionState, string>> = {
   gone: 'not found',
 };
 
-const lastCut = ({ connection, clock }: LiveTask): string | undefined => {
+const lastCut = ({ connection }: LiveTask): string | undefined => {
   const cut = connection.cuts.at(-1);
-  return cut?.to === undefined ? undefined : cutText(cut, clock());
+  return cut?.to === undefined ? undefined : cutText(cut);
 };
 
 const StreamFact = ({

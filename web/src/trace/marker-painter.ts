@@ -58,13 +58,13 @@ function paintCut(
   line(ctx, scene, from, theme.bad, [1, 2]);
   if (cut.to !== undefined) line(ctx, scene, to, theme.good, [1, 2]);
   const lost = cut.lost === undefined ? theme.soft : cut.lost > 0 ? theme.bad : theme.good;
-  labels.put(from, cutText(cut, now), lost);
+  labels.put(from, cutText(cut), lost);
 }
 
 /** What a cut cost: `cut 2.4 s, 67 replayed, 0 lost`. */
-export function cutText({ from, to, replayed, lost }: ConnectionCut, now: number): string {
+export function cutText({ from, to, replayed, lost }: ConnectionCut): string {
   const facts = [
-    `cut ${duration((to ?? now) - from)}`,
+    to === undefined ? 'cut' : `cut ${duration(to - from)}`,
     replayed !== undefined && `${replayed} replayed`,
     lost !== undefined && `${lost} lost`,
   ];
