@@ -73,10 +73,9 @@ async function take(page: Page, { file, agent, state, isCut }: Picture): Promise
   }
   await page.locator(`[data-part=task-header] [data-state="${state}"]`).waitFor();
   if (isCut) {
-    await page.getByLabel('Search events').fill('metformin');
+    await page.getByRole('listbox').press('Home');
     await page.locator('[data-part=event-rows] [data-kind=call]').first().click();
     await page.getByRole('tab', { name: 'Output' }).click();
-    await page.getByLabel('Search events').fill('');
   }
   await page.screenshot({ path: join(folder, file) });
 }

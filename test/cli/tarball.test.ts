@@ -92,4 +92,4 @@ test('npx of the packed tarball works in an empty folder', async (context) => {
   await npx('new', 'my-agent');
   const tested = await npm(['test'], place.file('my-agent'));
   expect(tested.output).toMatch(/# pass 1\n# fail 0/);
-}, 120_000);
+});

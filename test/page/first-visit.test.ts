@@ -166,6 +166,5 @@ suite('browser', opened.missing, () => {
       await look();
       expect(found).toEqual([]);
     },
-    120_000,
   );
 });

@@ -171,5 +171,5 @@ suite('browser', opened.missing, () => {
     await page.goto(`${server.url}/#`);
     await page.getByRole('button', { name: 'Take the tour' }).waitFor();
     expect(await page.locator('[data-part=tour]').count()).toBe(0);
-  }, 180_000);
+  });
 });
