@@ -112,3 +112,11 @@ describe('a stream that drops what its client has', () => {
     expect(JSON.stringify(encoder.snapshot).length).toBeLessThan(2500);
   });
 });
+
+test('a slim snapshot has the members of a complete one in the same order, so one shape serves both', () => {
+  const encoder = a2aEncoder();
+  const entries = logOf([start, say('abc')]);
+  for (const entry of entries) encoder.encode(entry);
+  encoder.forget();
+  expect(Object.keys(encoder.snapshot ?? {})).toEqual(Object.keys(foldOf(entries)));
+});

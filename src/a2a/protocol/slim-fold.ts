@@ -1,4 +1,4 @@
-import { advance } from '../../event/fold/advance.ts';
+import { advance, copySnapshot } from '../../event/fold/advance.ts';
 import type { Answer } from '../../ask.ts';
 import type { Artifact, Entry, Part, Snapshot, Turn } from '../../event/types.ts';
 
@@ -41,17 +41,15 @@ export class SlimFold {
     this.#slim = true;
     const { snapshot } = this;
     if (!snapshot) return;
-    const { text, turns, unserved, current, artifacts, answers, ...rest } = snapshot;
-    this.snapshot = {
-      ...rest,
-      text: beginning(text, this.#keepChars),
-      turns: turns.map(slimTurn),
-      unserved: unserved.map(slimTurn),
-      ...(current && { current: slimTurn(current) }),
-      artifacts: artifacts.map(slimArtifact),
-      answers: answers.map(slimAnswer),
-      said: [],
-    };
+    const slim = copySnapshot(snapshot);
+    slim.text = beginning(snapshot.text, this.#keepChars);
+    slim.turns = snapshot.turns.map(slimTurn);
+    slim.unserved = snapshot.unserved.map(slimTurn);
+    if (snapshot.current) slim.current = slimTurn(snapshot.current);
+    slim.artifacts = snapshot.artifacts.map(slimArtifact);
+    slim.answers = snapshot.answers.map(slimAnswer);
+    if (snapshot.said) slim.said = [];
+    this.snapshot = slim;
   }
 
   /**
