@@ -253,9 +253,9 @@ async function serveOne(
     return;
   }
   const response = await handler(request);
-  const text = responseText(response);
-  if (text !== undefined) {
-    const fields = Object.fromEntries(response.headers);
+  const known = responseText(response);
+  if (known) {
+    const { text, fields } = known;
     if (text.length <= PIECE_BYTES) {
       outgoing.writeHead(response.status, {
         ...fields,

@@ -10,6 +10,7 @@ import {
 } from '../../metrics/index.ts';
 import type { RunObserver } from '../../task/types.ts';
 import { httpRoute, type HttpRoute } from '../router.ts';
+import { textResponse } from '../../http/text-response.ts';
 
 /** The metrics of a server. */
 export interface ServerMetrics {
@@ -43,13 +44,10 @@ export async function createMetrics({
 
   return {
     observer: observers.length === 1 ? (observers[0] as RunObserver) : observeAll(observers),
-    route: httpRoute(
-      'GET',
-      '/metrics',
-      () =>
-        new Response(registry.text(), {
-          headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
-        }),
+    route: httpRoute('GET', '/metrics', () =>
+      textResponse(registry.text(), 200, {
+        'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+      }),
     ),
     watch(request, response, onEnd = () => {}) {
       let open: readonly StreamMeter[] = [];

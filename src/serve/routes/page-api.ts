@@ -5,7 +5,7 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
 import type { Entry, Logger, Part, Snapshot } from '../../event/types.ts';
 import { sseResponse, type SseItem } from '../../http/sse-response.ts';
-import { textResponse } from '../../http/text-response.ts';
+import { jsonResponse, textResponse } from '../../http/text-response.ts';
 import { traceContext } from '../../http/trace-context.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
@@ -83,7 +83,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     });
     // A message that was sent before belongs to the task that it created then.
     const { task, context } = entry.type === 'turn.submitted' ? entry.turn : target;
-    return Response.json({ task, context, seq: entry.seq }, { status: 201 });
+    return jsonResponse({ task, context, seq: entry.seq }, { status: 201 });
   };
   /** Reports answers to the task of another owner to the audit log. The agent is unknown then. */
   const refused = async (call: RouteCall, body: JsonObject, error: unknown): Promise<void> => {
@@ -117,7 +117,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     httpRoute('POST', '/api/tasks/:task/cancel', async (call) => {
       await readJsonBody(call.request, maxBodyBytes);
       const { task } = await ownTask(log, call);
-      return Response.json(taskRow(await log.requestCancel(task)));
+      return jsonResponse(taskRow(await log.requestCancel(task)));
     }),
   ];
   return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
@@ -133,11 +133,11 @@ export function readRoutes({
   isOperator = () => true,
 }: ReadApiOptions): readonly HttpRoute[] {
   const routes: readonly HttpRoute[] = [
-    httpRoute('GET', '/api/agents', () => Response.json({ agents })),
+    httpRoute('GET', '/api/agents', () => jsonResponse({ agents })),
     forOperators(
       httpRoute('GET', '/api/replicas', async ({ owner }) => {
         const replicas = (await log.replicas?.()) ?? [];
-        return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+        return jsonResponse({ replicas: replicas.map((each) => replicaRow(each, owner)) });
       }),
       isOperator,
     ),
@@ -153,9 +153,9 @@ export function readRoutes({
       });
       for await (const snapshot of items) {
         if (snapshot.owner === call.owner) tasks.push(taskRow(snapshot));
-        if (tasks.length === limit) return Response.json({ tasks, after: items.checkpoint });
+        if (tasks.length === limit) return jsonResponse({ tasks, after: items.checkpoint });
       }
-      return Response.json({ tasks });
+      return jsonResponse({ tasks });
     }),
     httpRoute('GET', '/api/tasks/:task', async (call) =>
       textResponse(JSON.stringify(await ownTask(log, call)), 200, {
