@@ -5,7 +5,7 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
 import type { Entry, Logger, Snapshot } from '../../event/types.ts';
 import { sseResponse, type SseItem } from '../../http/sse-response.ts';
-import { textResponse } from '../../http/text-response.ts';
+import { jsonResponse, textResponse } from '../../http/text-response.ts';
 import { traceContext } from '../../http/trace-context.ts';
 import type { JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
@@ -90,7 +90,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     });
     // A message that was sent before belongs to the task that it created then.
     const { task, context } = entry.type === 'turn.submitted' ? entry.turn : target;
-    return Response.json({ task, context, seq: entry.seq }, { status: 201 });
+    return jsonResponse({ task, context, seq: entry.seq }, { status: 201 });
   };
   /** Reports answers to the task of another owner to the audit log. The agent is unknown then. */
   const refused = async (call: RouteCall, body: JsonObject, error: unknown): Promise<void> => {
@@ -124,7 +124,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     httpRoute('POST', '/api/tasks/:task/cancel', async (call) => {
       await readJsonBody(call.request, maxBodyBytes);
       const { task } = await ownTask(log, call);
-      return Response.json(taskRow(await log.requestCancel(task)));
+      return jsonResponse(taskRow(await log.requestCancel(task)));
     }),
   ];
   return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
@@ -140,11 +140,11 @@ export function readRoutes({
   isOperator = () => true,
 }: ReadApiOptions): readonly HttpRoute[] {
   const routes: readonly HttpRoute[] = [
-    httpRoute('GET', '/api/agents', () => Response.json({ agents })),
+    httpRoute('GET', '/api/agents', () => jsonResponse({ agents })),
     forOperators(
       httpRoute('GET', '/api/replicas', async ({ owner }) => {
         const replicas = (await log.replicas?.()) ?? [];
-        return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+        return jsonResponse({ replicas: replicas.map((each) => replicaRow(each, owner)) });
       }),
       isOperator,
     ),

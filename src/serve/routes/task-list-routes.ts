@@ -2,6 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Logger, Part, Snapshot, TaskState } from '../../event/types.ts';
 import type { StreamRegistry } from '../../http/stream-registry.ts';
 import { sseResponse, type SseItem } from '../../http/sse-response.ts';
+import { jsonResponse } from '../../http/text-response.ts';
 import { isObject, omitUndefined } from '../../json.ts';
 import { waitForWake } from '../../stream/cancellable-generator.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
@@ -42,7 +43,7 @@ const STATES: ReadonlySet<string> = new Set<TaskState>([
 export function taskListRoutes(options: TaskListOptions): readonly HttpRoute[] {
   const { log, heartbeatMs, streams } = options;
   return [
-    httpRoute('GET', '/api/tasks', async (call) => Response.json(await listPage(log, call))),
+    httpRoute('GET', '/api/tasks', async (call) => jsonResponse(await listPage(log, call))),
     httpRoute('GET', '/api/changes', (call) => {
       const slot = streams?.openStream(call.owner, call.request.signal);
       const signal = slot?.signal ?? call.request.signal;
