@@ -71,6 +71,7 @@ class Log implements TaskLog {
   readonly #claimed: ActiveClaims;
   readonly #cancelDeadlines: CancelDeadlines;
   readonly #wakes = new Set<() => void>();
+  readonly #commitListeners = new Set<() => void>();
   readonly #unlisten: () => void;
   readonly #poll: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
@@ -367,6 +368,11 @@ class Log implements TaskLog {
     this.#claimed.commit(commit);
     this.#cancelDeadlines.commit(commit);
     if (commit.claimable) this.#wake();
+    for (const listener of this.#commitListeners) listener();
+  }
+
+  onCommit(listener: () => void): () => void {
+    return addListener(this.#commitListeners, listener);
   }
 
   #wake(): void {

@@ -1,6 +1,9 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { signIn } from '../api.ts';
+import { signIn } from '../api/requests.ts';
+import controls from '../ui/controls.module.css';
+import styles from './sign-in.module.css';
+import { Wordmark } from './wordmark.tsx';
 
 /** The sign-in form of a server with authentication. */
 export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {
@@ -16,16 +19,18 @@ export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {
     }
   };
   return (
-    <main class="sign-in">
+    <main class={styles['page']}>
       <form
-        class="run-form"
+        class={styles['form']}
         aria-label="Sign in"
         onSubmit={(event) => {
           event.preventDefault();
           void submit();
         }}
       >
-        <h1>Duolane</h1>
+        <h1>
+          <Wordmark />
+        </h1>
         <p>Sign in to continue.</p>
         <label>
           Token or key
@@ -38,11 +43,11 @@ export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {
           />
         </label>
         {error && (
-          <p class="text-error" role="alert">
+          <p class={controls['error']} role="alert">
             {error}
           </p>
         )}
-        <button type="submit" class="button-primary" disabled={secret === ''}>
+        <button type="submit" class={controls['primary']} disabled={secret === ''}>
           Sign in
         </button>
       </form>

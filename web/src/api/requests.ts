@@ -1,16 +1,32 @@
-import type { Answer } from '../../src/ask.ts';
-import type { Failure } from '../../src/errors.ts';
-import type { Entry } from '../../src/event/types.ts';
-import { isObject } from '../../src/json.ts';
+import type { Answer } from '../../../src/ask.ts';
+import type { Entry } from '../../../src/event/types.ts';
+import { isObject } from '../../../src/json.ts';
 import type {
   AgentCardLite,
   ReplicaRow,
   SessionHead,
   StreamHead,
   TaskRow,
-} from '../../src/serve/page-api-types.ts';
+} from '../../../src/serve/page-api-types.ts';
 
 export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow };
+
+/** Which runs a list shows. Everything is optional, and everything that is given must match. */
+export interface RunFilter {
+  readonly agent?: string;
+  readonly state?: string;
+  readonly context?: string;
+  readonly q?: string;
+}
+
+/** One list page of runs. */
+export interface RunPage {
+  readonly tasks: readonly TaskRow[];
+  /** Where the next list page begins; missing on the last one. */
+  readonly after?: string;
+  /** With a search: how many runs it looked at. */
+  readonly scanned?: number;
+}
 
 /** The server requires authentication, and this browser is not signed in. */
 export class SignInRequired extends Error {
@@ -75,8 +91,12 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
 export const listAgents = async (): Promise<readonly AgentCardLite[]> =>
   (await json<{ agents: AgentCardLite[] }>('/api/agents')).agents;
 
-export const fetchTasks = async (): Promise<readonly TaskRow[]> =>
-  (await json<{ tasks: TaskRow[] }>('/api/tasks')).tasks;
+/** One list page of runs that match the filter, newest change first. */
+export const fetchRuns = (filter: RunFilter, after?: string, limit = 50): Promise<RunPage> => {
+  const query = new URLSearchParams({ limit: String(limit), ...filter });
+  if (after !== undefined) query.set('after', after);
+  return json<RunPage>(`/api/tasks?${query}`);
+};
 
 export const listReplicas = async (): Promise<readonly ReplicaRow[]> =>
   (await json<{ replicas: ReplicaRow[] }>('/api/replicas')).replicas;
@@ -85,6 +105,13 @@ export const startTask = (
   agent: string,
   input: { readonly text: string } | { readonly data: unknown },
 ): Promise<{ task: string }> => json(`/api/agents/${encodeURIComponent(agent)}/turns`, input);
+
+/** Sends a further message in the conversation of a task, as a new task. */
+export const replyTo = (
+  { agent, context }: Pick<TaskRow, 'agent' | 'context'>,
+  text: string,
+): Promise<{ task: string }> =>
+  json(`/api/agents/${encodeURIComponent(agent)}/turns`, { text, context });
 
 export const sendAnswer = (task: string, answer: Answer): Promise<unknown> =>
   json(`/api/tasks/${encodeURIComponent(task)}/turns`, { answers: [answer] });
@@ -103,107 +130,8 @@ export async function fetchTrace(task: string): Promise<readonly Entry[]> {
   return text.split('\n').filter(Boolean).map(parseEntry);
 }
 
-export interface TaskSubscription {
-  close(): void;
-}
-
-export interface TaskListener {
-  /** Called once per connection, before its entries. */
-  head(head: StreamHead): void;
-  entry(entry: Entry): void;
-  connection(state: 'live' | 'lost' | 'failed' | 'ended' | 'gone'): void;
-  failed(error: Error): void;
-}
-
-const RETRY_MS = 1000;
-const MAX_RETRY_MS = 15_000;
-
-/**
- * Passes the entries behind `after` to the listener, in order and each once, until the task has
- * ended or `close` is called. After a lost connection it resumes behind the last entry: the browser
- * reconnects, and where the browser gives up this function does. It also resumes a stream that the
- * server ended with a retryable failure. Any other failure is reported as `failed`, and the user
- * may reconnect.
- */
-export function subscribeToTask(task: string, after: number, on: TaskListener): TaskSubscription {
-  const path = `/api/tasks/${encodeURIComponent(task)}`;
-  let last = after;
-  let closed = false;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let retryMs = RETRY_MS;
-  let source = open();
-
-  function open(): EventSource {
-    const stream = new EventSource(`${path}/entries?after=${last}`);
-    stream.addEventListener('head', ({ data }) => {
-      on.connection('live');
-      on.head(JSON.parse(data as string) as StreamHead);
-    });
-    stream.onmessage = ({ data }) => {
-      const entry = parseEntry(data as string);
-      last = entry.seq;
-      retryMs = RETRY_MS;
-      on.entry(entry);
-    };
-    stream.addEventListener('end', () => {
-      stream.close();
-      on.connection('ended');
-    });
-    stream.addEventListener('failure', ({ data }) => {
-      stream.close();
-      const failure = JSON.parse(data as string) as Failure;
-      if (failure.retryable) return lost(failure.retryAfterMs);
-      on.failed(new Error(failure.message));
-      on.connection('failed');
-    });
-    stream.onerror = () => {
-      if (stream.readyState === EventSource.CLOSED) lost();
-      else on.connection('lost');
-    };
-    return stream;
-  }
-
-  /**
-   * Reconnects after the delay that the server named, else with a delay that doubles until an entry
-   * comes.
-   */
-  function lost(afterMs = retryMs): void {
-    on.connection('lost');
-    clearTimeout(timer);
-    if (closed) return;
-    timer = setTimeout(reconnect, afterMs);
-    retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
-  }
-
-  /**
-   * Reconnects after the browser gave up. An EventSource does not report the status of a refused
-   * request, so this asks for it: the task may be missing, or the server not ready yet.
-   */
-  function reconnect(): void {
-    fetch(path).then(
-      ({ status }) => {
-        if (closed) return;
-        if (status === 404) on.connection('gone');
-        else if (status === 401) on.failed(new SignInRequired());
-        else source = open();
-      },
-      () => {
-        if (!closed) lost();
-      },
-    );
-  }
-
-  return {
-    close() {
-      closed = true;
-      clearTimeout(timer);
-      source.close();
-    },
-  };
-}
-
 /** Parses a line of `encodeEntry`, which writes bytes as base64 under `$bytes`. */
-function parseEntry(line: string): Entry {
+export function parseEntry(line: string): Entry {
   return JSON.parse(line, (_key, value: unknown) => {
     if (!isObject(value) || typeof value['$bytes'] !== 'string') return value;
     return Uint8Array.from(atob(value['$bytes']), (char) => char.charCodeAt(0));

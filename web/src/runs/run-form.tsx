@@ -1,7 +1,9 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { startTask, type AgentCardLite } from '../api.ts';
+import { startTask, type AgentCardLite } from '../api/requests.ts';
+import controls from '../ui/controls.module.css';
 import { nameOf } from '../ui/table-data.ts';
+import styles from './run-form.module.css';
 
 interface Sample {
   readonly name: string;
@@ -33,7 +35,7 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
   };
   return (
     <form
-      class="run-form"
+      class={styles['form']}
       aria-label={`Run ${name}`}
       onSubmit={(event) => {
         event.preventDefault();
@@ -55,7 +57,7 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
       <textarea
         aria-label={`Input for ${name}`}
         aria-invalid={error !== ''}
-        class={takesData ? 'text-code' : ''}
+        class={takesData ? controls['code'] : undefined}
         rows={takesData ? 10 : 3}
         spellcheck={!takesData}
         value={text}
@@ -65,11 +67,11 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
         }}
       />
       {error && (
-        <p class="text-error" role="alert">
+        <p class={controls['error']} role="alert" data-part="form-error">
           {error}
         </p>
       )}
-      <button type="submit" class="button-primary" disabled={busy || text.trim() === ''}>
+      <button type="submit" class={controls['primary']} disabled={busy || text.trim() === ''}>
         Run
       </button>
     </form>

@@ -1,8 +1,9 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { listReplicas, type ReplicaRow } from '../api.ts';
+import { listReplicas, type ReplicaRow } from '../api/requests.ts';
 import { pollInterval } from '../state/poll.ts';
-import { duration } from '../state/task-view.ts';
+import { duration } from '../state/format-time.ts';
+import styles from './replica-list.module.css';
 
 const POLL_MS = 3000;
 /** Three heartbeats without a sign of life: from then on other replicas may claim its tasks. */
@@ -19,9 +20,9 @@ export function Replicas(): VNode | null {
   }, []);
   if (replicas.length < 2) return null;
   return (
-    <section aria-label="Replicas">
+    <section aria-label="Replicas" class={styles['panel']}>
       <h2>Replicas</h2>
-      <ul class="replica-list">
+      <ul class={styles['list']}>
         {replicas.map((replica) => (
           <Replica key={replica.worker} replica={replica} />
         ))}
@@ -34,12 +35,12 @@ function Replica({ replica }: { readonly replica: ReplicaRow }): VNode {
   const { host, pid, here, claims, beatAgeMs, tasks } = replica;
   const silent = beatAgeMs > SILENT_MS;
   return (
-    <li class={silent ? 'replica-silent' : ''}>
-      <span class="replica-title">
+    <li data-part="replica" data-silent={silent}>
+      <span class={styles['title']}>
         {host} · {pid}
         {here && ' (this one)'}
       </span>
-      <span class="replica-facts">
+      <span class={styles['facts']}>
         {claims} running ·{' '}
         {silent ? `no heartbeat for ${duration(beatAgeMs)}; other replicas take over` : 'alive'}
       </span>
