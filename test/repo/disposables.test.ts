@@ -420,6 +420,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'cli/commands/bridge.ts': 'internal to a command',
   'cli/agents/remote-chat.ts': 'does nothing',
   'cli/commands/replay-page.ts': 'passes on to listen',
+  'mcp/grpc/sdk-transport.ts': 'passes on to a server object of the official SDK',
   'serve/auth/audit-log.ts': 'internal to serve(), disposed by Served alone',
   'serve/auth/stream-rights.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',
