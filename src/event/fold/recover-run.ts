@@ -12,6 +12,8 @@ export const CANCELED_TEXT = 'Response stopped.';
  * `snapshot`.
  *
  * - Canceling: open calls fail, and the run ends as canceled.
+ * - The agent is resumable and has durable steps, and no question is open: nothing is written, since
+ *   the agent repeats its calls.
  * - A question is open, or an answer is not spent: the run ends as input-required, since a wait
  *   must not fail. The agent is called again once nothing is pending.
  * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again. An
@@ -41,13 +43,14 @@ export function recoverRun(
   const waits = ({ id, callId }: { readonly id: string; readonly callId?: string }): boolean =>
     !unmade.some((call) => call.callId === callId || belongsTo(id, call.callId));
   const pending = snapshot.pending.filter(waits);
+  // An agent with durable steps repeats its calls, and finds the results of those that finished.
+  const repeats = agent.resumable && snapshot.steps && !agent.continues;
+  if (repeats && pending.length === 0) return [];
   if (pending.length > 0 || snapshot.answers.some(waits))
     return [
       ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
     ];
-  // An agent with durable steps repeats its calls, and finds the results of those that finished.
-  if (agent.resumable && snapshot.steps && !agent.continues) return [];
   if (agent.resumable) return failOpenCalls(agent.continues ? unmade : calls, 'interrupted');
   if (snapshot.waits) return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];
   const error = failure(

@@ -88,3 +88,21 @@ test('what a retry has voided is not compared', () => {
   const again = [started, status, step, text('Hello')];
   expect(replay(before, again)).toEqual([started, step, text('lo')]);
 });
+
+const stored: AgentEvent = { type: 'step.stored', id: 's', kind: 'step', status: 'completed' };
+
+test('a step that ends before everything was repeated is stored, and does not start over', () => {
+  const before = [started, called('a'), called('b')];
+  const again = [started, called('a'), stored, called('b'), ended('a')];
+  expect(replay(before, again)).toEqual([started, stored, ended('a')]);
+});
+
+test('after such a step, a run that does something else discards the text in a further attempt', () => {
+  const second: AgentEvent = { ...started, attempt: 2 };
+  expect(replay([started, text('Hello')], [second, stored, text('Oh')])).toEqual([
+    second,
+    stored,
+    { ...second, attempt: 3, discard: true },
+    text('Oh'),
+  ]);
+});

@@ -121,6 +121,8 @@ export class ReplayFilter {
   readonly #steps = new OpenSteps();
   readonly #progress: Map<string, number>;
   #start: Of<'run.started'> | undefined;
+  /** `#start` was passed on without waiting for the comparison. */
+  #isStarted = false;
   #repeated: AgentEvent[] = [];
   #usage: Usage | undefined;
   #state: 'comparing' | 'continuing' | 'started over' = 'comparing';
@@ -144,6 +146,9 @@ export class ReplayFilter {
       this.#start = event;
       return [];
     }
+    // A call that was under way may end before the agent has repeated everything that was seen. Its
+    // result must not wait for that: the agent may wait for it.
+    if (event.type === 'step.stored' && !this.#isComplete) return [...this.#started(false), event];
     if (isBlockEnd(event)) return this.#hold(event);
     if (event.type === 'tool.progress' && !this.#isComplete) return this.#hold(event);
     const next = this.#items[this.#at];
@@ -243,9 +248,12 @@ export class ReplayFilter {
   }
 
   #started(discards: boolean): AgentEvent[] {
-    if (!this.#start) return [];
+    if (!this.#start || (this.#isStarted && !discards)) return [];
     const { discard: _discard, ...start } = this.#start;
-    return [discards ? { ...start, discard: true } : start];
+    // The log has this start already, so the one that discards is a further attempt.
+    const again = this.#isStarted ? { ...start, attempt: (start.attempt ?? 1) + 1 } : start;
+    this.#isStarted = true;
+    return [discards ? { ...again, discard: true } : again];
   }
 
   /** The end of a block has the text that was passed on, not what readers had seen before. */
