@@ -139,8 +139,9 @@ function storing(
   });
 }
 
+// Mastra may run a tool as soon as its arguments are complete.
 const isOwnCall = ({ type, providerExecuted }: JsonObject): boolean =>
-  type === 'tool-call' && providerExecuted !== true;
+  type === 'tool-input-end' || (type === 'tool-call' && providerExecuted !== true);
 
 const streamOf = (parts: readonly JsonObject[]): ReadableStream<JsonObject> =>
   new ReadableStream<JsonObject>({

@@ -106,3 +106,14 @@ test('after such a step, a run that does something else discards the text in a f
     text('Oh'),
   ]);
 });
+
+test('a step that a suspension has closed is open again in the next run', () => {
+  const closed: AgentEvent = { type: 'step.finished', step: 1 };
+  const finished: AgentEvent = { ...closed, usage: { inputTokens: 1 } };
+  const suspended: AgentEvent = { type: 'run.suspended' };
+  const before = [started, step, called('a'), closed, suspended];
+  const again = [started, step, called('a'), ended('a'), finished];
+  expect(replay(before, again)).toEqual([started, step, ended('a'), finished]);
+  const twice = [...before, started, step, closed, suspended];
+  expect(replay(twice, again)).toEqual([started, step, ended('a'), finished]);
+});
