@@ -44,6 +44,7 @@ export type {
   SaidMessage,
   Seq,
   Snapshot,
+  SpentAnswer,
   TaskEvent,
   TaskState,
   Turn,

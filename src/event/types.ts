@@ -336,6 +336,12 @@ export interface SaidMessage {
   readonly turns: number;
 }
 
+/** An answer whose call has closed, and the question that the person saw. */
+export interface SpentAnswer {
+  readonly request: InputRequest;
+  readonly answer: Answer;
+}
+
 /** The fold of a task's entries. It is small: it has no closed calls and no deltas. */
 export interface Snapshot {
   readonly task: string;
@@ -365,6 +371,11 @@ export interface Snapshot {
   readonly answers: readonly Answer[];
   /** The questions of `answers`: an answer decides only the question that the person saw. */
   readonly answered?: readonly InputRequest[];
+  /**
+   * The answers of the open run whose calls have closed, with their questions: an agent that starts
+   * over asks the same again. Of many, only the newest.
+   */
+  readonly spent?: readonly SpentAnswer[];
   /** The text of the open or last run so far, without that of sub-agents (`path`). */
   readonly text: string;
   /** The earlier messages, oldest first; of a long conversation only the newest part. */

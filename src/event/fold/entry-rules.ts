@@ -1,7 +1,7 @@
 import type { InputRequest } from '../../ask.ts';
 import { stepViolation } from './steps.ts';
 import { turnOf } from './turns.ts';
-import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
+import type { Entry, Outcome, Snapshot, SpentAnswer, TaskState } from '../types.ts';
 
 const FINAL: ReadonlySet<string> = new Set<Outcome>([
   'completed',
@@ -28,6 +28,8 @@ export interface OpeningState {
   readonly answers: Snapshot['answers'];
   /** The questions of `answers`. */
   readonly answered: readonly InputRequest[];
+  /** Answers whose calls have closed in an earlier run of the turn. */
+  readonly spent: readonly SpentAnswer[];
 }
 
 /**
@@ -35,11 +37,11 @@ export interface OpeningState {
  * run of another turn ends the suspended one, and keeps only the questions of calls that are open.
  */
 export function openingState(
-  { current, pending, answers, answered = [], calls }: Snapshot,
+  { current, pending, answers, answered = [], spent = [], calls }: Snapshot,
   messageId: string | undefined,
 ): OpeningState {
   if (current !== undefined && current.messageId === messageId)
-    return { again: true, pending, answers, answered };
+    return { again: true, pending, answers, answered, spent };
   const open = ({ id }: { readonly id: string }): boolean =>
     calls.some((call) => belongsTo(id, call.callId));
   return {
@@ -47,6 +49,7 @@ export function openingState(
     pending: pending.filter(open),
     answers: answers.filter(open),
     answered: answered.filter(open),
+    spent: [],
   };
 }
 
