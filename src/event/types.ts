@@ -1,4 +1,4 @@
-import type { Answer, Ask, InputRequest } from '../ask.ts';
+import type { Answer, Ask, InputRequest, SpentAnswer } from '../ask.ts';
 import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { DurableSteps, OpenWait, StepMark, StepRecord } from './step-types.ts';
@@ -336,12 +336,6 @@ export interface SaidMessage {
   readonly turns: number;
 }
 
-/** An answer whose call has closed, and the question that the person saw. */
-export interface SpentAnswer {
-  readonly request: InputRequest;
-  readonly answer: Answer;
-}
-
 /** The fold of a task's entries. It is small: it has no closed calls and no deltas. */
 export interface Snapshot {
   readonly task: string;
@@ -371,10 +365,7 @@ export interface Snapshot {
   readonly answers: readonly Answer[];
   /** The questions of `answers`: an answer decides only the question that the person saw. */
   readonly answered?: readonly InputRequest[];
-  /**
-   * The answers of the open run whose calls have closed, with their questions: an agent that starts
-   * over asks the same again. Of many, only the newest.
-   */
+  /** Answers whose calls have closed; an agent that starts over asks again. Only the newest. */
   readonly spent?: readonly SpentAnswer[];
   /** The text of the open or last run so far, without that of sub-agents (`path`). */
   readonly text: string;

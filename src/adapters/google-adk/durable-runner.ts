@@ -202,7 +202,7 @@ async function copySession(
     commit: async () => {
       const call = beginCall<readonly unknown[]>(ctx, 'session events');
       const known = await call.known;
-      // Stored first: their ids tell which of them an earlier attempt has appended.
+      // Stored first: by their ids an earlier attempt's appended events are found.
       const events = known
         ? await known()
         : await call.store(session.events.slice(before).map(encodeValue));

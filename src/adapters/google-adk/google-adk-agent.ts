@@ -39,13 +39,13 @@ const CONFIRMATION = 'adk_request_confirmation';
 
 /**
  * Creates an agent from a runner of Google's ADK. The session of a turn is that of its context,
- * created on first use. Model calls and tool calls are durable steps: after a crash, a question to a
- * person or a move to another process, the run continues, and finished calls are answered from the
- * log. A tool call that was under way is made again with the same `functionCallId`. The session
+ * created on first use. Model calls and tool calls are durable steps: after a crash, a question to
+ * a person or a move to another process, the run continues, and finished calls are answered from
+ * the log. A tool call that was under way is made again with the same `functionCallId`. The session
  * service gets the events of a run when the run has completed.
  *
- * A tool that requires confirmation becomes a question to a person. With `durable: false`, and for a
- * workflow, the session continues with the answer, after a restart only if its session service is
+ * A tool that requires confirmation becomes a question to a person. With `durable: false`, and for
+ * a workflow, the session continues with the answer, after a restart only if its session service is
  * persistent. An agent with an `outputSchema` sets the run's `output`; files that its tools save
  * become artifacts.
  */

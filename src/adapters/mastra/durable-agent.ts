@@ -56,8 +56,8 @@ function durable(tool: unknown, tools: DurableTools): unknown {
 }
 
 /**
- * Makes a call, or returns what the log has. What the tool has written meanwhile, such as the chunks
- * of a sub-agent, is stored with its result and written again.
+ * Makes a call, or returns what the log has. What the tool has written meanwhile, such as the
+ * chunks of a sub-agent, is stored with its result and written again.
  */
 async function callOnce(
   tools: DurableTools,

@@ -1,17 +1,8 @@
-import type { InputRequest } from '../../ask.ts';
+import type { InputRequest, SpentAnswer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
 import { belongsTo, isFinal, entryViolation, openingState } from './entry-rules.ts';
-import type {
-  Entry,
-  Outcome,
-  SaidMessage,
-  Snapshot,
-  SpentAnswer,
-  TaskState,
-  Turn,
-  Usage,
-} from '../types.ts';
+import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } from '../types.ts';
 import { foldStep, mayResume, takeEvents } from './steps.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
 import { addUsage } from '../usage.ts';

@@ -1,7 +1,7 @@
-import type { InputRequest } from '../../ask.ts';
+import type { InputRequest, SpentAnswer } from '../../ask.ts';
 import { stepViolation } from './steps.ts';
 import { turnOf } from './turns.ts';
-import type { Entry, Outcome, Snapshot, SpentAnswer, TaskState } from '../types.ts';
+import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
 
 const FINAL: ReadonlySet<string> = new Set<Outcome>([
   'completed',

@@ -12,8 +12,8 @@ export const CANCELED_TEXT = 'Response stopped.';
  * `snapshot`.
  *
  * - Canceling: open calls fail, and the run ends as canceled.
- * - The agent is resumable and has durable steps, and no question is open: nothing is written, since
- *   the agent repeats its calls.
+ * - The agent is resumable and has durable steps, and no question is open: nothing is written,
+ *   since the agent repeats its calls.
  * - A question is open, or an answer is not spent: the run ends as input-required, since a wait
  *   must not fail. The agent is called again once nothing is pending.
  * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again. An
