@@ -1,7 +1,13 @@
 import type { InputRequest, SpentAnswer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
-import { belongsTo, isFinal, entryViolation, openingState } from './entry-rules.ts';
+import {
+  answerBelongsTo,
+  belongsTo,
+  isFinal,
+  entryViolation,
+  openingState,
+} from './entry-rules.ts';
 import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } from '../types.ts';
 import { foldStep, mayResume, takeEvents } from './steps.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
@@ -286,8 +292,7 @@ function stillAsked(
 ): readonly InputRequest[] {
   const ids = new Set(named.map((request) => request.id));
   return pending.filter(
-    ({ id, callId }) =>
-      ids.has(id) || calls.some((call) => call.callId === callId || belongsTo(id, call.callId)),
+    (request) => ids.has(request.id) || calls.some(({ callId }) => belongsTo(request, callId)),
   );
 }
 
@@ -352,7 +357,7 @@ function keepAnswered(draft: Draft, answered: readonly InputRequest[]): void {
 function spendAnswers(draft: Draft, callId: string): void {
   const closed = (draft.answered ?? []).flatMap((request): SpentAnswer[] => {
     const answer = draft.answers.find(({ id }) => id === request.id);
-    return answer && belongsTo(request.id, callId) ? [{ request, answer }] : [];
+    return answer && belongsTo(request, callId) ? [{ request, answer }] : [];
   });
   if (closed.length === 0) return;
   const ids = new Set(closed.map(({ answer }) => answer.id));
@@ -367,15 +372,13 @@ function spendAnswers(draft: Draft, callId: string): void {
 function closeCall(draft: Draft, callId: string): void {
   draft.calls = draft.calls.filter((call) => call.callId !== callId);
   spendAnswers(draft, callId);
-  draft.answers = draft.answers.filter((answer) => !belongsTo(answer.id, callId));
-  if (draft.answered)
-    keepAnswered(
-      draft,
-      draft.answered.filter((request) => !belongsTo(request.id, callId)),
-    );
-  if (draft.pending.length === 0) return;
-  draft.pending = draft.pending.filter(
-    (request) => request.callId !== callId && !belongsTo(request.id, callId),
+  const { answered = [] } = draft;
+  draft.answers = draft.answers.filter((answer) => !answerBelongsTo(answer, answered, callId));
+  keepAnswered(
+    draft,
+    answered.filter((request) => !belongsTo(request, callId)),
   );
+  if (draft.pending.length === 0) return;
+  draft.pending = draft.pending.filter((request) => !belongsTo(request, callId));
   if (draft.running) draft.state = waiting(draft.pending);
 }

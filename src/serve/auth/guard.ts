@@ -97,7 +97,7 @@ export function createGuard(
             onError(error);
           });
     const checked = found && 'owner' in found && holders.has(found.owner) ? TAKEN : found;
-    if (checked && 'owner' in checked) return checked;
+    if (checked && 'owner' in checked) return { owner: checked.owner, until: checked.until };
     const verified = await verify?.(request);
     if (verified !== undefined) return { owner: checkOwner(verified) };
     if (isDown) return { response: unavailable() };
