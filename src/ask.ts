@@ -105,3 +105,9 @@ const canonical = (value: unknown): string | undefined =>
       ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1)))
       : each,
   );
+
+/** An answer whose call has closed, and the question that the person saw. */
+export interface SpentAnswer {
+  readonly request: InputRequest;
+  readonly answer: Answer;
+}

@@ -7,13 +7,10 @@ import { BriefingGenerationError } from './errors.ts';
 import { SEARCH_TOOL_FULL } from './names.ts';
 import { checkBriefing } from './patient-briefing.ts';
 import { PatientRecord, readRecord } from './record.ts';
-import { openGuidelines } from './retrieval/guidelines.ts';
+import { type Guidelines, openGuidelines } from './retrieval/guidelines.ts';
 import { samplePatients } from './samples.ts';
 import { sessionOptions } from './session.ts';
 import { parseSources, type Source, wordsOf } from './sources.ts';
-
-const guidelines = await openGuidelines();
-const inner = cli(sessionOptions(guidelines));
 
 /**
  * The AI Doctor as an agent: reports each search as status, streams the text of the model, and
@@ -21,6 +18,8 @@ const inner = cli(sessionOptions(guidelines));
  * the run starts; a briefing with a citation that no search returned fails the run.
  */
 async function* briefing(
+  inner: Agent,
+  guidelines: Guidelines,
   turn: Turn,
   ctx: Parameters<Agent>[1],
 ): AsyncGenerator<AgentEvent, void, undefined> {
@@ -30,10 +29,13 @@ async function* briefing(
     yield finished('rejected', new DuolaneError('invalid', problem));
     return;
   }
-  const returned: Source[] = [];
+  const isAgain = ctx.task.current?.messageId === turn.messageId;
+  const returned = await keptSources(ctx);
   for await (const event of inner(turn, ctx)) {
     if (event.type === 'run.started') {
       yield event;
+      // After a crash the run goes on, and readers have this status already.
+      if (isAgain) continue;
       yield {
         type: 'status',
         message: `Reading the record; guidelines are searched by ${guidelines.note}`,
@@ -42,14 +44,31 @@ async function* briefing(
     }
     if (event.type === 'tool.called' && event.name === SEARCH_TOOL_FULL)
       yield { type: 'status', message: `Searching the guidelines: ${queryOf(event.args)}` };
-    if (event.type === 'tool.completed' && event.name === SEARCH_TOOL_FULL)
-      returned.push(...parseSources(wordsOf(event.output)));
+    if (event.type === 'tool.completed' && event.name === SEARCH_TOOL_FULL) {
+      const sources = parseSources(wordsOf(event.output));
+      // Kept before the result is shown: after a crash the search is not made again, and the
+      // briefing may cite it.
+      await ctx.storage?.set({ [`${SOURCES}${keyOf(event.callId)}`]: sources });
+      returned.push(...sources);
+    }
     if (event.type === 'run.finished' && event.outcome === 'completed') {
       yield* checked(event.output, returned, event);
       return;
     }
     yield event;
   }
+}
+
+const SOURCES = 'sources/';
+
+/** A key of visible ASCII characters, whatever the id of the call has. */
+const keyOf = (callId: string): string => Buffer.from(callId).toString('hex').slice(0, 400);
+
+/** The sources that the searches of an earlier run of this task have returned. */
+async function keptSources({ storage }: Parameters<Agent>[1]): Promise<Source[]> {
+  const kept: Source[] = [];
+  for await (const [, sources] of storage?.list(SOURCES) ?? []) kept.push(...(sources as Source[]));
+  return kept;
 }
 
 function* checked(
@@ -97,10 +116,17 @@ function problemWith({ parts }: Turn): string | undefined {
 const queryOf = (args: unknown): string =>
   typeof args === 'object' && args !== null && 'query' in args ? String(args.query) : '';
 
-const agent: Agent = Object.assign(briefing, {
-  continues: inner.continues ?? false,
-  resumable: inner.resumable ?? false,
-});
+/** The agent. After a crash it goes on where its log ends, and makes no search again. */
+export function briefingAgent(given: Guidelines): Agent {
+  const inner = cli(sessionOptions(given));
+  return Object.assign(((turn, ctx) => briefing(inner, given, turn, ctx)) satisfies Agent, {
+    continues: inner.continues ?? false,
+    resumable: inner.resumable ?? false,
+  });
+}
+
+const guidelines = await openGuidelines();
+const agent: Agent = briefingAgent(guidelines);
 export default agent;
 
 const samples = await samplePatients();

@@ -1,7 +1,7 @@
 import type { Agent } from 'duolane/event';
 
 /** Buys the requested item if a person approves. */
-export const shopper: Agent = async function* (turn, ctx) {
+const shopping: Agent = async function* (turn, ctx) {
   const [part] = turn.parts;
   const what = part && 'text' in part ? part.text : 'nothing';
   yield { type: 'text.delta', id: 'plan', delta: `I would like to buy ${what}. ` };
@@ -17,3 +17,6 @@ export const shopper: Agent = async function* (turn, ctx) {
   yield { type: 'tool.completed', callId, name: 'buy', output: { bought: what } };
   yield { type: 'text.delta', id: 'end', delta: `There is your ${what}.` };
 };
+
+/** After a crash it starts over, and the person is not asked again: the log has the answer. */
+export const shopper: Agent = Object.assign(shopping, { resumable: true });

@@ -13,8 +13,14 @@ export interface SpecHolder {
   spec?: unknown;
 }
 
-/** A session whose only tool submits a spec, which it stores in `holder`. */
-export const sessionOptions = (holder: SpecHolder): SessionOptions => ({
+/**
+ * A session whose only tool submits a spec, which it stores in `holder`. `keep` is called first, so
+ * that the spec is durable before the model gets the result of its call.
+ */
+export const sessionOptions = (
+  holder: SpecHolder,
+  keep: (spec: unknown) => Promise<void> = async () => {},
+): SessionOptions => ({
   ...modelOptions(import.meta.url),
   systemPrompt: SYSTEM,
   tools: [],
@@ -22,7 +28,8 @@ export const sessionOptions = (holder: SpecHolder): SessionOptions => ({
     distill: createSdkMcpServer({
       name: 'distill',
       tools: [
-        tool(SUBMIT_TOOL, 'Submit the finished spec of the agent', SpecFields, (spec) => {
+        tool(SUBMIT_TOOL, 'Submit the finished spec of the agent', SpecFields, async (spec) => {
+          await keep(spec);
           holder.spec = spec;
           return `The spec of ${spec.name} was received.`;
         }),

@@ -17,7 +17,10 @@ const planner = cli(sessionOptions(warehouse.schema));
 
 const PLAN = ['sql_plan', 'query_summary', 'sql_query', 'query_results'];
 
-/** From a question to a Parquet file, in named steps. Only reads, so it may be run again. */
+/**
+ * From a question to a Parquet file, in named steps. After a crash the plan and the stored files are
+ * taken from the log; the query only reads, so it is run again.
+ */
 const answer: Agent = async function* (turn, ctx) {
   let plan: SqlPlan | undefined;
   let result: QueryResult | undefined;
@@ -29,7 +32,12 @@ const answer: Agent = async function* (turn, ctx) {
     {
       name: 'plan the query',
       async *run() {
-        plan = yield* planQuery(turn, ctx);
+        // After a crash the model is not asked again.
+        plan = await keptPlan(turn, ctx);
+        if (plan === undefined) {
+          plan = yield* planQuery(turn, ctx);
+          await ctx.storage?.set({ [planKey(turn)]: plan });
+        }
         yield notLast(artifact('sql_plan', [jsonTextPart(plan)], idOf(turn, 'sql_plan')));
       },
     },
@@ -55,7 +63,7 @@ const answer: Agent = async function* (turn, ctx) {
         const { file, rowCount, columns } = made(result);
         const store = ctx.blobs ?? ownBlobs(turn, ctx.signal);
         const text = { mediaType: 'application/sql', filename: 'query.sql' };
-        const query = await store.put(text, [Buffer.from(sql)]);
+        const query = await ctx.step('store the query', () => store.put(text, [Buffer.from(sql)]));
         const data = { type: 'artifact', uri: query.url, resource_type: 'sql' };
         const metadata = { dialect: 'duckdb', sql };
         const statement = [dataPart({ ...data, metadata })];
@@ -64,7 +72,9 @@ const answer: Agent = async function* (turn, ctx) {
           mediaType: 'application/vnd.apache.parquet',
           filename: 'query_results.parquet',
         };
-        const rows = await store.put(table, createReadStream(file));
+        const rows = await ctx.step('store the rows', () =>
+          store.put(table, createReadStream(file)),
+        );
         const part = filePart(rows.url, 'parquet', { rowCount, columns });
         yield artifact('query_results', [part], idOf(turn, 'query_results'));
       },
@@ -82,6 +92,17 @@ const answer: Agent = async function* (turn, ctx) {
     await result?.[Symbol.asyncDispose]();
   }
 };
+
+const planKey = ({ messageId }: Turn): string =>
+  `plan/${Buffer.from(messageId).toString('hex').slice(0, 400)}`;
+
+/** The plan that an earlier run of this turn has made. */
+async function keptPlan(turn: Turn, { storage }: AgentContext): Promise<SqlPlan | undefined> {
+  const key = planKey(turn);
+  for await (const [found, plan] of storage?.list(key) ?? [])
+    if (found === key) return plan as SqlPlan;
+  return undefined;
+}
 
 /** The plan that the model hands over; both lanes of its CLI pass by. `invalid` if it has none. */
 async function* planQuery(

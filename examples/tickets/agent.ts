@@ -16,7 +16,7 @@ const skill = toolSkill(cci.instance, 'create_ticket');
 const agent: Agent = Object.assign(
   ((turn, ctx) =>
     argumentsIn(turn) === undefined ? conversation(turn, ctx) : skill(turn, ctx)) satisfies Agent,
-  { continues: true },
+  { continues: true, resumable: true },
 );
 export default agent;
 

@@ -17,6 +17,9 @@ export const toolSkill = (source: ToolSource, name: string): Agent =>
       const callId = `call_${turn.task}_${turn.messageId}`;
       const args = argumentsIn(turn) ?? {};
       yield { type: 'run.started' };
+      const key = `result/${Buffer.from(turn.messageId).toString('hex').slice(0, 400)}`;
+      const kept = await keptResult(ctx, key);
+      if (kept) return yield* ending(kept, callId, name, ctx);
       if (!ctx.task.calls.some((call) => call.callId === callId))
         yield { type: 'tool.called', callId, name, args };
       let call: ToolCall = { id: callId, name, args };
@@ -29,6 +32,8 @@ export const toolSkill = (source: ToolSource, name: string): Agent =>
             if (event.type !== 'result') continue;
             const text = wordsOf(event.result);
             if (event.result.isError) throw new DuolaneError('tool', text);
+            // Kept before it is shown: after a crash the person is not asked again.
+            await ctx.storage?.set({ [key]: event.result });
             yield { type: 'tool.completed', callId, name, output: event.result.content };
             yield { type: 'text.delta', id: callId, delta: text };
             return;
@@ -44,6 +49,27 @@ export const toolSkill = (source: ToolSource, name: string): Agent =>
     },
     { continues: true },
   );
+
+/** The result that an earlier run of this turn has got. */
+async function keptResult({ storage }: AgentContext, key: string): Promise<ToolResult | undefined> {
+  for await (const [found, result] of storage?.list(key) ?? [])
+    if (found === key) return result as ToolResult;
+  return undefined;
+}
+
+/** What an earlier run has not shown of its result. */
+function* ending(
+  result: ToolResult,
+  callId: string,
+  name: string,
+  { task }: AgentContext,
+): Generator<AgentEvent, void, undefined> {
+  if (task.calls.some((call) => call.callId === callId))
+    yield { type: 'tool.completed', callId, name, output: result.content };
+  const text = wordsOf(result);
+  if (text.startsWith(task.text))
+    yield { type: 'text.delta', id: callId, delta: text.slice(task.text.length) };
+}
 
 /** The first data part that is an object, if there is one. */
 export function argumentsIn({ parts }: Parameters<Agent>[0]): ToolCall['args'] | undefined {

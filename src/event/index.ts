@@ -1,3 +1,4 @@
+export type { SpentAnswer } from '../ask.ts';
 export type { Answer, Ask, InputRequest } from '../ask.ts';
 export { advance } from './fold/advance.ts';
 export { checkLaws, type CheckOptions } from './check-laws.ts';

@@ -1,4 +1,4 @@
-import type { Answer, Ask, InputRequest } from '../ask.ts';
+import type { Answer, Ask, InputRequest, SpentAnswer } from '../ask.ts';
 import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { DurableSteps, OpenWait, StepMark, StepRecord } from './step-types.ts';
@@ -365,6 +365,8 @@ export interface Snapshot {
   readonly answers: readonly Answer[];
   /** The questions of `answers`: an answer decides only the question that the person saw. */
   readonly answered?: readonly InputRequest[];
+  /** Answers whose calls have closed; an agent that starts over asks again. Only the newest. */
+  readonly spent?: readonly SpentAnswer[];
   /** The text of the open or last run so far, without that of sub-agents (`path`). */
   readonly text: string;
   /** The earlier messages, oldest first; of a long conversation only the newest part. */

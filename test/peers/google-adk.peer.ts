@@ -7,6 +7,7 @@ import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
 import { all } from '../a2a/support.ts';
 import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
+import { killEverywhere } from '../adapters/kill-everywhere.ts';
 import { contextFor } from '../contracts/agent.contract.ts';
 import { turnOf } from '../support/arbitraries.ts';
 import { peer } from '../peers.ts';
@@ -71,13 +72,15 @@ function agentOf(lib: Lib, { tools, output }: Scene, options: JsonObject): unkno
   });
 }
 
-const run = (lib: Lib, agent: unknown): Agent =>
-  googleAdk(new lib.InMemoryRunner({ agent, appName: 'scene' }));
+const run = (lib: Lib, agent: unknown, durable = true): Agent =>
+  googleAdk(new lib.InMemoryRunner({ agent, appName: 'scene' }), { durable });
 
-async function build(scene: Scene): Promise<Agent> {
-  const lib = await load(scene.url);
-  return run(lib, agentOf(lib, scene, {}));
-}
+const build =
+  (durable: boolean) =>
+  async (scene: Scene): Promise<Agent> => {
+    const lib = await load(scene.url);
+    return run(lib, agentOf(lib, scene, {}), durable);
+  };
 
 /** An agent that has another as a tool. */
 async function asking(scene: Scene): Promise<Agent> {
@@ -88,15 +91,19 @@ async function asking(scene: Scene): Promise<Agent> {
 }
 
 suite('google-adk', sdk.reason, () => {
-  adapterContract('Google ADK', {
-    build,
-    gaps: { arguments: 'it gives a call whole' },
-    subAgent: {
-      build: asking,
-      handOver: { tools: [{ id: 'call_helper', name: 'helper', input: { request: 'Find it.' } }] },
-      unheard: 'AgentTool keeps the events of the agent to itself',
-    },
-  });
+  for (const durable of [true, false])
+    adapterContract(`Google ADK${durable ? '' : ' with its own sessions'}`, {
+      build: build(durable),
+      gaps: { arguments: 'it gives a call whole' },
+      subAgent: {
+        build: asking,
+        handOver: {
+          tools: [{ id: 'call_helper', name: 'helper', input: { request: 'Find it.' } }],
+        },
+        unheard: 'AgentTool keeps the events of the agent to itself',
+      },
+    });
+  killEverywhere('Google ADK', { build: build(true) });
 
   test('an agent that takes over continues the text under its own name', async () => {
     const transfer = { id: 'call_1', name: 'transfer_to_agent', input: { agentName: 'helper' } };

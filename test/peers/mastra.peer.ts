@@ -5,6 +5,7 @@ import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { all } from '../a2a/support.ts';
 import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
+import { killEverywhere } from '../adapters/kill-everywhere.ts';
 import { contextFor } from '../contracts/agent.contract.ts';
 import { turnOf } from '../support/arbitraries.ts';
 import { peer } from '../peers.ts';
@@ -31,7 +32,11 @@ async function open({ url, tools }: Scene, options: AgentOptions): Promise<Mastr
       ),
     ]);
   const { z } = await load<{
-    z: { object: (shape: JsonObject) => unknown; number: () => unknown };
+    z: {
+      object: (shape: JsonObject) => unknown;
+      number: () => unknown;
+      string: () => { optional: () => unknown };
+    };
   }>('zod');
   const model = provider.createOpenAICompatible({
     name: 'scripted',
@@ -44,7 +49,7 @@ async function open({ url, tools }: Scene, options: AgentOptions): Promise<Mastr
     createTool({
       id: name,
       description,
-      inputSchema: z.object({ a: z.number() }),
+      inputSchema: z.object({ a: z.number(), id: z.string().optional() }),
       requireApproval: approval,
       execute: (args: JsonObject, context?: { readonly abortSignal?: AbortSignal }) =>
         run(args, context?.abortSignal),
@@ -63,24 +68,35 @@ async function open({ url, tools }: Scene, options: AgentOptions): Promise<Mastr
   return agent;
 }
 
-const build = async (scene: Scene): Promise<Agent> => {
-  const { output } = scene;
-  return mastra(await open(scene, { id: 'scene' }), {
-    options: () => (output ? { structuredOutput: { schema: output } } : {}),
-  });
-};
+const build =
+  (durable: boolean) =>
+  async (scene: Scene): Promise<Agent> => {
+    const { output } = scene;
+    return mastra(await open(scene, { id: 'scene' }), {
+      options: () => (output ? { structuredOutput: { schema: output } } : { maxSteps: 8 }),
+      durable,
+    });
+  };
 
 /** An agent that has another among its `agents`. */
-async function asking(scene: Scene): Promise<Agent> {
-  const helper = await open(scene, { id: 'helper', description: 'Helps' });
-  return mastra(await open({ ...scene, tools: [] }, { id: 'scene', agents: { helper } }));
-}
+const asking =
+  (durable: boolean) =>
+  async (scene: Scene): Promise<Agent> => {
+    const helper = await open(scene, { id: 'helper', description: 'Helps' });
+    const agent = await open({ ...scene, tools: [] }, { id: 'scene', agents: { helper } });
+    return mastra(agent, { durable });
+  };
 
 suite('mastra', sdk.reason, () => {
   const handOver = {
     tools: [{ id: 'call_helper', name: 'agent-helper', input: { prompt: 'Find it.' } }],
   };
-  adapterContract('Mastra', { build, subAgent: { build: asking, handOver } });
+  for (const durable of [true, false])
+    adapterContract(`Mastra${durable ? '' : ' with its own storage'}`, {
+      build: build(durable),
+      subAgent: { build: asking(durable), handOver },
+    });
+  killEverywhere('Mastra', { build: build(true) });
 
   test('a file of the model is an artifact', async () => {
     const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };

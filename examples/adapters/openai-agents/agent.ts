@@ -12,6 +12,6 @@ const agent = new openai.Agent({
 });
 
 const served: Agent = withRetry(
-  openaiAgents((input, options) => openai.run(agent, input, options)),
+  openaiAgents((input, options, run) => openai.run(run.agent, input, options), { agent }),
 );
 export default served;

@@ -155,8 +155,10 @@ async function* runDurable(
   };
   let asked = 0;
   yield* loop(start, await opening(turn, ctx), turn, ctx, async (approvals) => {
+    // Numbered also if the log has the verdicts: a later call with this id must get another.
+    const ids = new Map(approvals.map((approval) => [approval, idOf(approval)]));
     const verdicts = await durableAnswers(ctx, `approval ${++asked}`, () =>
-      approve(approvals, ctx, { idOf }),
+      approve(approvals, ctx, { idOf: (approval) => ids.get(approval) ?? '' }),
     );
     // The SDK gives an approval another id in each run.
     return approvals.map((of, index) => ({ approved: false, ...verdicts[index], of }));

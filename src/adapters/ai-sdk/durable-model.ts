@@ -1,15 +1,9 @@
-import { createHash } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import type { AgentContext } from '../../event/types.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { type BegunCall, beginCall } from '../shared/durable-call.ts';
-import { decodeValue, encodeValue } from './value-codec.ts';
-
-/** How a tool ended, as the log keeps it. */
-type ToolEnd = ({ readonly output: unknown } | { readonly thrown: unknown }) & {
-  /** Its place among the ends of the run: version 5 sends results in this order to the model. */
-  readonly order: number;
-};
+import { DurableTools } from '../shared/durable-tools.ts';
+import { decodeValue, encodeValue } from '../shared/value-codec.ts';
 
 interface ModelStream {
   readonly stream: ReadableStream<JsonObject>;
@@ -22,7 +16,6 @@ interface StreamingModel {
 
 const LAST = new DuolaneError('canceled', 'the last message need not be stored');
 const UNREAD = new DuolaneError('canceled', 'the stream of the model is no longer read');
-const MAX_ID_CHARS = 200;
 
 /** Whether the object is a language model whose calls can be made durable, and not its name. */
 export const isStreamingModel = (model: unknown): boolean =>
@@ -35,13 +28,11 @@ export const isStreamingModel = (model: unknown): boolean =>
 export class DurableCalls {
   readonly #ctx: AgentContext;
   #models = 0;
-  readonly #uses = new Map<string, number>();
-  #ends = 0;
-  /** Stored results that wait for their turn. */
-  readonly #waiting: { readonly order: number; readonly release: () => void }[] = [];
+  readonly #tools: DurableTools;
 
   constructor(ctx: AgentContext) {
     this.#ctx = ctx;
+    this.#tools = new DurableTools(ctx);
   }
 
   /** A model that stores each of its messages that calls tools, before the SDK gets the calls. */
@@ -73,6 +64,8 @@ export class DurableCalls {
       const result = await model.doStream(options);
       return { ...result, stream: storing(result.stream, call) };
     } catch (error) {
+      // A call that fails does not count, since the SDK may retry it.
+      this.#models -= 1;
       await call.abandon(error);
       throw error;
     }
@@ -87,87 +80,12 @@ export class DurableCalls {
     const yields = Object.prototype.toString.call(execute) === '[object AsyncGeneratorFunction]';
     return Object.assign(own, tool, {
       execute: (input: unknown, options: unknown) => {
-        const call = beginCall<ToolEnd>(this.#ctx, this.#toolStep(asObject(options)));
+        const callId = asString(asObject(options)['toolCallId']);
         return yields
-          ? this.#iterate(call, () => run(input, options) as AsyncIterable<unknown>)
-          : this.#execute(call, () => lastOf(run(input, options)));
+          ? this.#tools.iterate(callId, () => run(input, options) as AsyncIterable<unknown>)
+          : this.#tools.call(callId, () => lastOf(run(input, options)));
       },
     });
-  }
-
-  /** The step of a call. A provider may give two calls one id: they are numbered. */
-  #toolStep({ toolCallId }: JsonObject): string {
-    const given = asString(toolCallId);
-    const id =
-      given.length > MAX_ID_CHARS ? createHash('sha256').update(given).digest('hex') : given;
-    const uses = (this.#uses.get(id) ?? 0) + 1;
-    this.#uses.set(id, uses);
-    return uses === 1 ? `tool ${id}` : `tool ${id} ${uses}`;
-  }
-
-  async #execute(call: BegunCall<ToolEnd>, run: () => Promise<unknown>): Promise<unknown> {
-    const known = await call.known;
-    if (known) return this.#outputOf(await known());
-    try {
-      const output = await run();
-      await call.store({ output: encodeValue(output), order: ++this.#ends });
-      return output;
-    } catch (error) {
-      await this.#storeError(call, error);
-      throw error;
-    }
-  }
-
-  async *#iterate(
-    call: BegunCall<ToolEnd>,
-    run: () => AsyncIterable<unknown>,
-  ): AsyncGenerator<unknown, void, undefined> {
-    const known = await call.known;
-    if (known) {
-      yield await this.#outputOf(await known());
-      return;
-    }
-    let output: unknown;
-    try {
-      for await (const each of run()) {
-        output = each;
-        yield each;
-      }
-      await call.store({ output: encodeValue(output), order: ++this.#ends });
-    } catch (error) {
-      await this.#storeError(call, error);
-      throw error;
-    } finally {
-      await call.abandon(UNREAD);
-    }
-  }
-
-  async #outputOf(end: ToolEnd): Promise<unknown> {
-    this.#ends = Math.max(this.#ends, end.order);
-    await new Promise<void>((release) => {
-      this.#waiting.push({ order: end.order, release });
-      // The calls of one message start in one go.
-      if (this.#waiting.length === 1) setImmediate(this.#release);
-    });
-    if ('thrown' in end) throw decodeValue(end.thrown);
-    return decodeValue(end.output);
-  }
-
-  /**
-   * Releases the stored result that had come first. The SDK takes it before the next one is
-   * released.
-   */
-  readonly #release = (): void => {
-    this.#waiting.sort((one, other) => one.order - other.order);
-    this.#waiting.shift()?.release();
-    if (this.#waiting.length > 0) setImmediate(this.#release);
-  };
-
-  /** The model gets the error of a tool. A run that is stopped is not such an error. */
-  async #storeError(call: BegunCall<ToolEnd>, error: unknown): Promise<void> {
-    const { signal } = this.#ctx;
-    if (signal.aborted) await call.abandon(signal.reason);
-    else await call.store({ thrown: encodeValue(error), order: ++this.#ends });
   }
 }
 
@@ -221,8 +139,9 @@ function storing(
   });
 }
 
+// Mastra may run a tool as soon as its arguments are complete.
 const isOwnCall = ({ type, providerExecuted }: JsonObject): boolean =>
-  type === 'tool-call' && providerExecuted !== true;
+  type === 'tool-input-end' || (type === 'tool-call' && providerExecuted !== true);
 
 const streamOf = (parts: readonly JsonObject[]): ReadableStream<JsonObject> =>
   new ReadableStream<JsonObject>({

@@ -204,6 +204,10 @@ function typeOf(message: JsonObject): string {
   return asString(type);
 }
 
+/** The text of a message of a model; of any other message, none. */
+export const aiText = (message: JsonObject): string =>
+  typeOf(message) === 'ai' ? contentOf(message).text : '';
+
 /** The text and the reasoning of a message, whose content is a string or blocks. */
 function contentOf(message: JsonObject): { readonly text: string; readonly thoughts: string } {
   const { content } = message;

@@ -4,7 +4,7 @@ import { asObject, asObjects, asString, type JsonObject } from '../../json.ts';
 import { conversationKey } from '../shared/conversation-key.ts';
 import { continuingAgent, partText, readModel } from '../shared/framework-agent.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
-import { GraphReader, type Interrupt } from './graph-reader.ts';
+import { aiText, GraphReader, type Interrupt } from './graph-reader.ts';
 import { type Answered, InterruptQuestions } from './interrupt-questions.ts';
 import {
   type CheckpointSaver,
@@ -57,18 +57,25 @@ const NODES = ['updates', 'custom'];
  * Creates an agent from a compiled graph. Its thread is that of the turn's context, separate for
  * each owner and tenant. With a checkpointer a further message continues the same conversation, and
  * `interrupt()` becomes a question to a person; with the answer the graph continues where it
- * waited, in this process or another. Under `withRetry`, set `maxRetries: 0` on your chat model.
+ * waited, in this process or another. With `checkpoints` it also continues after a crash, with the
+ * nodes that were under way. Under `withRetry`, set `maxRetries: 0` on your chat model.
  */
 export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Agent {
-  return continuingAgent(async function* (turn, ctx) {
-    yield { type: 'status', message: 'Running graph...' };
+  const { checkpoints } = options;
+  const agent = continuingAgent(async function* (turn, ctx) {
     const questions = new InterruptQuestions(turn, ctx);
-    const { checkpoints } = options;
     const own =
       checkpoints && ctx.storage
         ? await openTaskCheckpointer(checkpoints, ctx.storage, turn.messageId)
         : undefined;
     const thread: Thread = { graph, options, turn, own };
+    const finished = await finishedText(thread, ctx);
+    // The nodes under way run again, and so does their text.
+    if (finished !== undefined) {
+      yield { type: 'run.started', discard: true };
+      if (finished !== '') yield { type: 'text.delta', id: 'before', delta: finished };
+    }
+    yield { type: 'status', message: 'Running graph...' };
     const resumed = await resumption(thread, ctx, questions);
     let input = resumed === undefined ? await opening(thread, ctx) : resumed;
     const reader = new GraphReader();
@@ -91,6 +98,31 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
       ...(output !== undefined && { output }),
     };
   });
+  // Without `checkpoints` the log does not know where the graph was.
+  return checkpoints ? Object.assign(agent, { resumable: true }) : agent;
+}
+
+/**
+ * The text of the nodes that an earlier run of this turn has finished, if readers have seen more:
+ * text of a node that was under way. Undefined if there is nothing to discard.
+ */
+async function finishedText(
+  thread: Thread,
+  { task: { text } }: AgentContext,
+): Promise<string | undefined> {
+  const { graph, options, turn, own } = thread;
+  if (own?.turn !== turn.messageId || text === '' || options.mode === 'updates') return undefined;
+  const config = { configurable: configurable(thread) };
+  const { values } = asObject(await graph.getState?.(config as never));
+  const messages = asObjects(asObject(values)['messages']);
+  const first = messages.findLastIndex(({ id }) => id === turn.messageId);
+  // Without the message of the turn, the state of the graph does not say what was written.
+  if (first < 0) return undefined;
+  const finished = messages
+    .slice(first + 1)
+    .map((message) => aiText(message))
+    .join('');
+  return text !== finished && text.startsWith(finished) ? finished : undefined;
 }
 
 /** The graph and the thread of a run. */

@@ -4,10 +4,12 @@ import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts
 import type { JsonObject } from '../../json.ts';
 import { toAiSdkContent } from '../ai-sdk/messages.ts';
 import type { Approval } from '../ai-sdk/part-reader.ts';
-import { approve } from '../shared/approval.ts';
+import { approve, questionIdByContent } from '../shared/approval.ts';
+import { durableAnswers } from '../shared/durable-call.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject, asString } from '../../json.ts';
 import { continuingAgent, readModel } from '../shared/framework-agent.ts';
+import { durableAgent, isForkable } from './durable-agent.ts';
 import { NestedAgent } from './nested-agent.ts';
 
 /** The part of a Mastra stream that the adapter uses. */
@@ -30,39 +32,97 @@ export interface MastraOptions {
    * the agent stores the conversation itself; without, the adapter sends the earlier messages.
    */
   readonly options?: (turn: Turn, ctx: AgentContext) => JsonObject;
+  /**
+   * Whether model calls and tool calls are durable steps; `true` by default. Set it to `false` if
+   * `options` has `memory`: a run that starts over would find its own messages there.
+   */
+  readonly durable?: boolean;
 }
 
 /**
- * Creates an agent from an agent of Mastra 1. A tool that requires approval becomes a question to a
- * person; with the answer the suspended run continues, also after a restart if the storage of
- * Mastra is persistent. Structured output is the run's `output`. Events of its `agents` have the id
- * of their call as path. Mastra does not retry by default; use `withRetry`, which reports every
- * attempt.
+ * Creates an agent from an agent of Mastra 1. Its model calls and tool calls are durable steps:
+ * after a crash, a question to a person or a move to another process, the run continues, and
+ * finished calls are answered from the log. A tool call that was under way is made again with the
+ * same `toolCallId`.
+ *
+ * A tool that requires approval becomes a question to a person. With `durable: false` the suspended
+ * run of Mastra continues with the answer, after a restart only if the storage of Mastra is
+ * persistent. Structured output is the run's `output`. Events of its `agents` have the id of their
+ * call as path. Mastra does not retry by default; use `withRetry`, which reports every attempt.
  */
-export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptions = {}): Agent {
-  return continuingAgent(async function* (turn, ctx) {
-    yield { type: 'run.started' };
-    const reader = new ChunkReader(ctx.signal);
+export function mastra(
+  agent: MastraAgent,
+  { options = () => ({}), durable = true }: MastraOptions = {},
+): Agent {
+  if (durable && isForkable(agent)) {
+    const run: Agent = (turn, ctx) => runDurable(agent, options(turn, ctx), turn, ctx);
+    return Object.assign(run, { resumable: true });
+  }
+  return continuingAgent((turn, ctx) => {
     const settings = { ...options(turn, ctx), abortSignal: ctx.signal };
-    let waiting = suspendedCalls(ctx);
-    if (waiting.length === 0) {
-      const messages = await opening(turn, ctx, 'memory' in settings);
-      waiting = yield* reader.read(agent.stream(messages as never, settings as never));
-    }
-    for (let [next, ...others] = waiting; next; [next, ...others] = waiting) {
-      const { callId: toolCallId, runId } = next;
-      const [verdict] = await approve([next], ctx, { idOf: () => `${toolCallId}/${runId}` });
-      const given = { ...settings, runId, toolCallId } as never;
-      const more = yield* reader.read(
-        verdict?.approved ? agent.approveToolCall(given) : agent.declineToolCall(given),
-      );
-      const known = new Set(others.map(({ callId }) => callId));
-      waiting = [...others, ...more.filter(({ callId }) => !known.has(callId))];
-    }
-    const { output } = reader;
-    if (output !== undefined)
-      yield { type: 'run.finished', outcome: 'completed', text: '', output };
+    const decide = async (call: Suspended): Promise<boolean> => {
+      const idOf = (): string => `${call.callId}/${call.runId}`;
+      const [verdict] = await approve([call], ctx, { idOf });
+      return verdict?.approved ?? false;
+    };
+    return loop(agent, settings, turn, ctx, suspendedCalls(ctx), decide);
   });
+}
+
+function runDurable(
+  agent: Parameters<typeof durableAgent>[0],
+  own: JsonObject,
+  turn: Turn,
+  ctx: AgentContext,
+): AsyncGenerator<AgentEvent, void, undefined> {
+  if ('memory' in own)
+    throw new DuolaneError(
+      'invalid',
+      'invalid options of mastra(): expected no `memory` for a durable run; set `durable: false`',
+    );
+  const questionId = questionIdByContent(turn);
+  let asked = 0;
+  const decide = async (call: Suspended): Promise<boolean> => {
+    // Numbered also if the log has the verdict: an equal call later must get another id.
+    const id = questionId(call);
+    const { approved } = await durableAnswers(ctx, `approval ${++asked}`, async () => {
+      const [verdict] = await approve([call], ctx, { idOf: () => id });
+      return { approved: verdict?.approved ?? false };
+    });
+    return approved;
+  };
+  const settings = { ...own, abortSignal: ctx.signal };
+  return loop(durableAgent(agent, ctx), settings, turn, ctx, [], decide);
+}
+
+/** Streams the agent, and again with the decisions of a person while calls need approval. */
+async function* loop(
+  agent: MastraAgent,
+  settings: JsonObject,
+  turn: Turn,
+  ctx: AgentContext,
+  suspended: readonly Suspended[],
+  decide: (call: Suspended) => Promise<boolean>,
+): AsyncGenerator<AgentEvent, void, undefined> {
+  yield { type: 'run.started' };
+  const reader = new ChunkReader(ctx.signal);
+  let waiting = suspended;
+  if (waiting.length === 0) {
+    const messages = await opening(turn, ctx, 'memory' in settings);
+    waiting = yield* reader.read(agent.stream(messages as never, settings as never));
+  }
+  for (let [next, ...others] = waiting; next; [next, ...others] = waiting) {
+    const { callId: toolCallId, runId } = next;
+    const approved = await decide(next);
+    const given = { ...settings, runId, toolCallId } as never;
+    const more = yield* reader.read(
+      approved ? agent.approveToolCall(given) : agent.declineToolCall(given),
+    );
+    const known = new Set(others.map(({ callId }) => callId));
+    waiting = [...others, ...more.filter(({ callId }) => !known.has(callId))];
+  }
+  const { output } = reader;
+  if (output !== undefined) yield { type: 'run.finished', outcome: 'completed', text: '', output };
 }
 
 /** A call for which a run of Mastra is suspended. */

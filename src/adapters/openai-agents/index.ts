@@ -1,1 +1,9 @@
-export { openaiAgents, type OpenAiRun, type OpenAiStream } from './openai-agent.ts';
+export {
+  openaiAgents,
+  type OpenAiAgent,
+  type OpenAiDurable,
+  type OpenAiRun,
+  type OpenAiRunContext,
+  type OpenAiRunner,
+  type OpenAiStream,
+} from './openai-agent.ts';

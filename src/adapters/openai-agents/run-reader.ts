@@ -1,7 +1,8 @@
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
+import { omitUndefined, asNumber, asObject, asString } from '../../json.ts';
 import { parsed, toolFailure } from '../shared/tool-failure.ts';
+import { type ProviderPart, providerParts } from './provider-parts.ts';
 
 /**
  * The output that the SDK sends to the model when a tool threw: the only sign of such a failure.
@@ -27,7 +28,7 @@ export class RunReader {
     switch (event['type']) {
       case 'raw_model_stream_event':
         return data['type'] === 'model'
-          ? this.#provider(asObject(data['event']))
+          ? providerParts(asObject(data['event'])).flatMap((part) => this.#part(part))
           : this.#model(data);
       case 'run_item_stream_event':
         return this.#item(asString(event['name']), asObject(event['item']));
@@ -56,54 +57,18 @@ export class RunReader {
     }
   }
 
-  /** Chat completions have `choices`; events of the Responses API have a `type`. */
-  #provider(event: JsonObject): readonly AgentEvent[] {
-    const itemId = asString(event['item_id']);
-    switch (event['type']) {
-      case 'response.reasoning_summary_text.delta':
-      case 'response.reasoning_text.delta':
-        return this.#thought(asString(event['delta']));
-      case 'response.output_item.added': {
-        const item = asObject(event['item']);
-        if (item['type'] !== 'function_call') return [];
-        return this.#started(
-          asString(item['id']),
-          asString(item['call_id']),
-          asString(item['name']),
-        );
+  #part(part: ProviderPart): readonly AgentEvent[] {
+    switch (part.type) {
+      case 'reasoning':
+        return [{ type: 'reasoning.delta', id: `${this.#step}:reasoning`, delta: part.delta }];
+      case 'call':
+        this.#callIds.set(part.key, part.callId);
+        return [{ type: 'tool.started', callId: part.callId, name: part.name }];
+      case 'args': {
+        const callId = this.#callIds.get(part.key);
+        return callId === undefined ? [] : [{ type: 'tool.args', callId, delta: part.delta }];
       }
-      case 'response.function_call_arguments.delta':
-        return this.#args(itemId, asString(event['delta']));
-      default:
-        return this.#chunk(asObject(asObject(asObjects(event['choices'])[0])['delta']));
     }
-  }
-
-  #chunk(delta: JsonObject): readonly AgentEvent[] {
-    const calls = asObjects(delta['tool_calls']).flatMap((call) => {
-      const key = String(asNumber(call['index']) ?? 0);
-      const { name, arguments: args } = asObject(call['function']);
-      const started = call['id'] ? this.#started(key, asString(call['id']), asString(name)) : [];
-      return [...started, ...this.#args(key, asString(args))];
-    });
-    return [
-      ...this.#thought(asString(delta['reasoning_content']) || asString(delta['reasoning'])),
-      ...calls,
-    ];
-  }
-
-  #thought(delta: string): readonly AgentEvent[] {
-    return delta === '' ? [] : [{ type: 'reasoning.delta', id: `${this.#step}:reasoning`, delta }];
-  }
-
-  #started(key: string, callId: string, name: string): readonly AgentEvent[] {
-    this.#callIds.set(key, callId);
-    return [{ type: 'tool.started', callId, name }];
-  }
-
-  #args(key: string, delta: string): readonly AgentEvent[] {
-    const callId = this.#callIds.get(key);
-    return callId === undefined || delta === '' ? [] : [{ type: 'tool.args', callId, delta }];
   }
 
   #item(kind: string, item: JsonObject): readonly AgentEvent[] {

@@ -75,6 +75,7 @@ test('a member that an entry does not change stays the same object', () => {
     pending: [],
     answers: [{ id: 'q', action: 'accept' }],
     answered: [{ id: 'q', kind: 'approval' }],
+    spent: [{ request: { id: 'p', kind: 'approval' }, answer: { id: 'p', action: 'accept' } }],
     text: 'so far',
     said: [{ kind: 'response', id: 'm0', text: 'before', turns: 1 }],
     artifacts: [{ artifactId: 'r', parts: [{ text: 'x' }] }],

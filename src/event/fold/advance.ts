@@ -1,4 +1,4 @@
-import type { InputRequest } from '../../ask.ts';
+import type { InputRequest, SpentAnswer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
 import {
@@ -15,6 +15,8 @@ import { addUsage } from '../usage.ts';
 
 const MAX_MESSAGES = 100;
 const MAX_MESSAGE_CHARS = 256 * 1024;
+const MAX_SPENT = 100;
+const MAX_SPENT_CHARS = 256 * 1024;
 
 type Draft = { -readonly [Field in keyof Snapshot]: Snapshot[Field] };
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
@@ -32,7 +34,7 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
  * - cancel.requested: no delta may follow, and the only outcome is canceled.
  * - A call may stay open over an end as input-required; any other end must close it first.
  * - An answer is spent when its call (`<callId>/…`) closes; any other answer, when its run ends and
- *   does not wait.
+ *   does not wait. Until then a spent answer is kept for an agent that starts over.
  * - run.suspended: working still, but no run is needed until a durable wait is over.
  * - A question is withdrawn when its call closes, or when its run ends without naming it.
  *
@@ -101,6 +103,7 @@ export function copySnapshot(from: Snapshot): Draft {
   if (from.said !== undefined) draft.said = from.said;
   if (from.delivered !== undefined) draft.delivered = from.delivered;
   if (from.answered !== undefined) draft.answered = from.answered;
+  if (from.spent !== undefined) draft.spent = from.spent;
   if (from.steps !== undefined) draft.steps = from.steps;
   if (from.waits !== undefined) draft.waits = from.waits;
   if (from.suspended !== undefined) draft.suspended = from.suspended;
@@ -251,6 +254,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   if (!again) {
     delete draft.steps;
     delete draft.waits;
+    delete draft.spent;
   }
   draft.running = true;
   draft.state = waiting(draft.pending);
@@ -277,6 +281,7 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.pending = [];
   draft.answers = [];
   delete draft.answered;
+  delete draft.spent;
   draft.state = ending(draft, entry.outcome);
 }
 
@@ -349,8 +354,25 @@ function keepAnswered(draft: Draft, answered: readonly InputRequest[]): void {
   else delete draft.answered;
 }
 
+/** Keeps the answers of a call that closes for an agent that starts over. */
+function spendAnswers(draft: Draft, callId: string): void {
+  const closed = (draft.answered ?? []).flatMap((request): SpentAnswer[] => {
+    const answer = draft.answers.find(({ id }) => id === request.id);
+    return answer && belongsTo(request, callId) ? [{ request, answer }] : [];
+  });
+  if (closed.length === 0) return;
+  const ids = new Set(closed.map(({ answer }) => answer.id));
+  const all = [...(draft.spent ?? []).filter(({ answer }) => !ids.has(answer.id)), ...closed];
+  let chars = 0;
+  const first = all.findLastIndex(
+    (each) => (chars += JSON.stringify(each).length) > MAX_SPENT_CHARS,
+  );
+  draft.spent = all.slice(Math.max(first + 1, all.length - MAX_SPENT));
+}
+
 function closeCall(draft: Draft, callId: string): void {
   draft.calls = draft.calls.filter((call) => call.callId !== callId);
+  spendAnswers(draft, callId);
   const { answered = [] } = draft;
   draft.answers = draft.answers.filter((answer) => !answerBelongsTo(answer, answered, callId));
   keepAnswered(

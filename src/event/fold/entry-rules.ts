@@ -1,4 +1,4 @@
-import type { Answer, InputRequest } from '../../ask.ts';
+import type { Answer, InputRequest, SpentAnswer } from '../../ask.ts';
 import { stepViolation } from './steps.ts';
 import { turnOf } from './turns.ts';
 import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
@@ -42,6 +42,8 @@ export interface OpeningState {
   readonly answers: Snapshot['answers'];
   /** The questions of `answers`. */
   readonly answered: readonly InputRequest[];
+  /** Answers whose calls have closed in an earlier run of the turn. */
+  readonly spent: readonly SpentAnswer[];
 }
 
 /**
@@ -49,11 +51,11 @@ export interface OpeningState {
  * run of another turn ends the suspended one, and keeps only the questions of calls that are open.
  */
 export function openingState(
-  { current, pending, answers, answered = [], calls }: Snapshot,
+  { current, pending, answers, answered = [], spent = [], calls }: Snapshot,
   messageId: string | undefined,
 ): OpeningState {
   if (current !== undefined && current.messageId === messageId)
-    return { again: true, pending, answers, answered };
+    return { again: true, pending, answers, answered, spent };
   const open = (request: InputRequest): boolean =>
     calls.some(({ callId }) => belongsTo(request, callId));
   return {
@@ -63,6 +65,7 @@ export function openingState(
       calls.some(({ callId }) => answerBelongsTo(answer, answered, callId)),
     ),
     answered: answered.filter(open),
+    spent: [],
   };
 }
 

@@ -49,6 +49,23 @@ describe('recoverRun', () => {
     expect(needsRun(asleep)).toBe(false);
   });
 
+  test('an agent with durable steps repeats its calls, also while an answer is not spent', () => {
+    const step: AgentEvent = { type: 'step.stored', id: 's', kind: 'step', status: 'started' };
+    const question: AgentEvent = {
+      type: 'input.required',
+      request: { id: 'm1/ok', kind: 'approval' },
+    };
+    const answers = [{ id: 'm1/ok', action: 'accept' } as const];
+    const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm2', parts: [], answers };
+    const waiting = fold([...opening, step, question]);
+    expect(types(recoverRun(waiting, { resumable: true }))).toContain(
+      'run.finished input-required',
+    );
+    const lost = fold([{ type: 'turn.submitted', turn }], waiting);
+    expect(recoverRun(lost, { resumable: true })).toEqual([]);
+    expect(nextTurn(lost)?.messageId).toBe('m1');
+  });
+
   test('an answer that no run has used is not lost: the agent is called again', () => {
     const answer: TaskEvent = {
       type: 'turn.submitted',

@@ -12,6 +12,8 @@ export const CANCELED_TEXT = 'Response stopped.';
  * `snapshot`.
  *
  * - Canceling: open calls fail, and the run ends as canceled.
+ * - The agent is resumable and has durable steps, and no question is open: nothing is written,
+ *   since the agent repeats its calls.
  * - A question is open, or an answer is not spent: the run ends as input-required, since a wait
  *   must not fail. The agent is called again once nothing is pending.
  * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again. An
@@ -41,6 +43,9 @@ export function recoverRun(
   const pending = snapshot.pending.filter(
     (request) => !unmade.some(({ callId }) => belongsTo(request, callId)),
   );
+  // An agent with durable steps repeats its calls, and finds the results of those that finished.
+  const repeats = agent.resumable && snapshot.steps && !agent.continues;
+  if (repeats && pending.length === 0) return [];
   const isAnswered = snapshot.answers.some(
     (answer) =>
       !unmade.some(({ callId }) => answerBelongsTo(answer, snapshot.answered ?? [], callId)),
@@ -50,8 +55,6 @@ export function recoverRun(
       ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
     ];
-  // An agent with durable steps repeats its calls, and finds the results of those that finished.
-  if (agent.resumable && snapshot.steps && !agent.continues) return [];
   if (agent.resumable) return failOpenCalls(agent.continues ? unmade : calls, 'interrupted');
   if (snapshot.waits) return [...failOpenCalls(calls, 'interrupted'), { type: 'run.suspended' }];
   const error = failure(

@@ -42,8 +42,18 @@ export class OpenQuestions {
   /** Ids of questions whose call has closed. */
   readonly #spent = new Set<string>();
 
-  /** Takes over the questions and answers that the run finds in the log. */
-  constructor({ pending, answers, answered }: OpeningState) {
+  /**
+   * Takes over the questions and answers that the run finds in the log. A run that starts over also
+   * repeats the questions of calls that have closed, so it finds their answers; for one that goes
+   * on, a question with such an id belongs to another call.
+   */
+  constructor(
+    { pending, answers, answered, spent }: OpeningState,
+    { startsOver }: { readonly startsOver: boolean },
+  ) {
+    if (startsOver)
+      for (const { request, answer } of spent)
+        this.#known.set(request.id, { request, answer, isOwn: false });
     for (const request of answered) this.#known.set(request.id, { request, isOwn: false });
     for (const request of pending) this.#known.set(request.id, { request, isOwn: false });
     for (const answer of answers) {

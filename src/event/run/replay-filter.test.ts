@@ -88,3 +88,32 @@ test('what a retry has voided is not compared', () => {
   const again = [started, status, step, text('Hello')];
   expect(replay(before, again)).toEqual([started, step, text('lo')]);
 });
+
+const stored: AgentEvent = { type: 'step.stored', id: 's', kind: 'step', status: 'completed' };
+
+test('a step that ends before everything was repeated is stored, and does not start over', () => {
+  const before = [started, called('a'), called('b')];
+  const again = [started, called('a'), stored, called('b'), ended('a')];
+  expect(replay(before, again)).toEqual([started, stored, ended('a')]);
+});
+
+test('after such a step, a run that does something else discards the text in a further attempt', () => {
+  const second: AgentEvent = { ...started, attempt: 2 };
+  expect(replay([started, text('Hello')], [second, stored, text('Oh')])).toEqual([
+    second,
+    stored,
+    { ...second, attempt: 3, discard: true },
+    text('Oh'),
+  ]);
+});
+
+test('a step that a suspension has closed is open again in the next run', () => {
+  const closed: AgentEvent = { type: 'step.finished', step: 1 };
+  const finished: AgentEvent = { ...closed, usage: { inputTokens: 1 } };
+  const suspended: AgentEvent = { type: 'run.suspended' };
+  const before = [started, step, called('a'), closed, suspended];
+  const again = [started, step, called('a'), ended('a'), finished];
+  expect(replay(before, again)).toEqual([started, step, ended('a'), finished]);
+  const twice = [...before, started, step, closed, suspended];
+  expect(replay(twice, again)).toEqual([started, step, ended('a'), finished]);
+});

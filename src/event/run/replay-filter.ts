@@ -13,6 +13,8 @@ interface SeenItem {
   readonly type: AgentEvent['type'];
   readonly key: string;
   text: string;
+  /** The end of a step that says nothing else: the runner writes it when a run is suspended. */
+  readonly bareEnd?: Of<'step.finished'>;
 }
 
 /**
@@ -33,13 +35,23 @@ export class SeenEvents {
       this.#steps.clear();
     }
     if (entry.type === 'turn.submitted' || entry.type === 'cancel.requested') return;
+    if (isSuspension(entry)) this.#reopenSteps();
     if (this.#steps.add(entry) === 'started again') return;
     if (entry.type === 'retry') this.#addRetry(entry);
     else if (entry.type === 'tool.progress') {
       const line = lineOf(entry);
       this.progress.set(line, (this.progress.get(line) ?? 0) + 1);
     } else if (isDelta(entry)) this.#addText(entry.type, keyOf(entry), entry.delta);
-    else if (isShown(entry)) this.#addShown(entry.type, lineOf(entry));
+    else if (isShown(entry)) this.#addShown(entry);
+  }
+
+  /** A suspended run closes its open steps, and the next one goes on within them. */
+  #reopenSteps(): void {
+    for (let last = this.items.at(-1); last?.bareEnd; last = this.items.at(-1)) {
+      this.items.pop();
+      const { step, path } = last.bareEnd;
+      this.#steps.add({ type: 'step.started', step, ...(path && { path }) });
+    }
   }
 
   /**
@@ -60,11 +72,14 @@ export class SeenEvents {
     else this.items.push({ type: 'retry', key: entry.discard ? '' : lineOf(entry), text: '' });
   }
 
-  #addShown(type: AgentEvent['type'], key: string): void {
+  #addShown(entry: AgentEvent & Entry): void {
+    const { type } = entry;
+    const key = lineOf(entry);
     if (this.#again[0]?.key === key) this.#again.shift();
     else {
       this.#again = [];
-      this.items.push({ type, key, text: '' });
+      const isBare = type === 'step.finished' && !entry.usage && !entry.reason;
+      this.items.push({ type, key, text: '', ...(isBare && { bareEnd: entry }) });
     }
   }
 
@@ -121,6 +136,8 @@ export class ReplayFilter {
   readonly #steps = new OpenSteps();
   readonly #progress: Map<string, number>;
   #start: Of<'run.started'> | undefined;
+  /** `#start` was passed on without waiting for the comparison. */
+  #isStarted = false;
   #repeated: AgentEvent[] = [];
   #usage: Usage | undefined;
   #state: 'comparing' | 'continuing' | 'started over' = 'comparing';
@@ -144,6 +161,9 @@ export class ReplayFilter {
       this.#start = event;
       return [];
     }
+    // A call that was under way may end before the agent has repeated everything that was seen. Its
+    // result must not wait for that: the agent may wait for it.
+    if (event.type === 'step.stored' && !this.#isComplete) return [...this.#started(false), event];
     if (isBlockEnd(event)) return this.#hold(event);
     if (event.type === 'tool.progress' && !this.#isComplete) return this.#hold(event);
     const next = this.#items[this.#at];
@@ -243,9 +263,12 @@ export class ReplayFilter {
   }
 
   #started(discards: boolean): AgentEvent[] {
-    if (!this.#start) return [];
+    if (!this.#start || (this.#isStarted && !discards)) return [];
     const { discard: _discard, ...start } = this.#start;
-    return [discards ? { ...start, discard: true } : start];
+    // The log has this start already, so the one that discards is a further attempt.
+    const again = this.#isStarted ? { ...start, attempt: (start.attempt ?? 1) + 1 } : start;
+    this.#isStarted = true;
+    return [discards ? { ...again, discard: true } : again];
   }
 
   /** The end of a block has the text that was passed on, not what readers had seen before. */
@@ -279,6 +302,11 @@ export function withoutRun(task: Snapshot): Snapshot {
 
 const isDelta = (event: AgentEvent | Entry): event is Delta =>
   event.type === 'text.delta' || event.type === 'reasoning.delta' || event.type === 'tool.args';
+
+/** Whether the run ends only to wait, and is called again. */
+const isSuspension = (event: AgentEvent): boolean =>
+  event.type === 'run.suspended' ||
+  (event.type === 'run.finished' && event.outcome === 'input-required');
 
 const isBlockEnd = (event: AgentEvent): event is BlockEnd =>
   event.type === 'text.end' || event.type === 'reasoning.end';

@@ -59,7 +59,7 @@ export class RunStateMachine {
     const { task, turn, continues } = options;
     const opening = openingState(task, turn.messageId);
     this.#again = opening.again;
-    this.#questions = new OpenQuestions(opening);
+    this.#questions = new OpenQuestions(opening, { startsOver: !continues });
     this.#textBefore = opening.again && continues ? task.text : '';
     this.#artifacts = new Set(task.artifacts.map(({ artifactId }) => artifactId));
     this.#blocks = new BlockTracker(this.#reporter.warn);

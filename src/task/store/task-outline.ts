@@ -34,6 +34,7 @@ export function outlineOf(snapshot: Snapshot): Snapshot {
   delete outline.current;
   delete outline.said;
   delete outline.answered;
+  delete outline.spent;
   delete outline.delivered;
   delete outline.steps;
   delete outline.waits;

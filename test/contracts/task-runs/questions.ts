@@ -57,6 +57,58 @@ export function askingRuns({ replica, start }: Place): void {
         expect(types.filter((type) => type === once)).toHaveLength(1);
     });
 
+  /** Buys an item if a person approves; the first process then hangs, to be killed. */
+  const buyer = (item: string, hangs: boolean, flags: Pick<Agent, 'continues'> = {}): Agent =>
+    Object.assign(
+      async function* (this: void, _turn, ctx) {
+        yield { type: 'tool.called', callId: 'c1', name: 'buy', args: { item } };
+        const request = { id: 'c1/ok', kind: 'approval', callId: 'c1', data: { item } } as const;
+        const { action } = await ctx.ask(request);
+        yield { type: 'tool.completed', callId: 'c1', name: 'buy', output: action };
+        if (hangs) await new Promise(() => {});
+        yield { type: 'text.delta', id: 't', delta: `${item}: ${action}` };
+      } satisfies Agent,
+      { resumable: true, ...flags },
+    );
+
+  for (const [what, item, flags, asked] of [
+    ['the same question is answered from the log', 'tea', {}, ['c1/ok']],
+    ['a question with other content is a new one', 'a castle', {}, ['c1/ok', 'c1/ok#2']],
+    [
+      'a call of a run that goes on is a new one, also with the same id',
+      'tea',
+      { continues: true },
+      ['c1/ok', 'c1/ok'],
+    ],
+  ] as const)
+    test(`after the call of an answered question has closed, ${what}`, async () => {
+      const a = replica(MORTAL);
+      const first = start(a, { b: buyer('tea', true, flags) });
+      await first.submit(turn('b', 't'));
+      await until(a.log, 't', waits);
+      await first.submit(answer('b', 't', 'c1/ok'));
+      await until(a.log, 't', ({ calls, spent }) => calls.length === 0 && spent !== undefined);
+      a.kill();
+      const b = replica();
+      const second = start(b, { b: buyer(item, false, flags) });
+      const again = asked[1];
+      if (again !== undefined) {
+        const asks = ({ attempt, pending }: Snapshot): boolean =>
+          attempt > 1 && pending.some(({ id }) => id === again);
+        await until(b.log, 't', asks);
+        const declined = { ...answer('b', 't', again), messageId: 'no' };
+        await second.submit({ ...declined, answers: [{ id: again, action: 'decline' }] });
+      }
+      const entries = await whole(b.log, 't');
+      const questions = entries.flatMap((entry) =>
+        entry.type === 'input.required' ? entry.request.id : [],
+      );
+      expect(questions).toEqual(asked);
+      const decision = again === undefined ? 'accept' : 'decline';
+      expect(entries.at(-1)).toMatchObject({ outcome: 'completed', text: `${item}: ${decision}` });
+      expect((await b.log.get('t'))?.spent).toBeUndefined();
+    });
+
   for (const kill of [false, true])
     test(`an agent that asks starts over and its text is not doubled (killed: ${kill})`, async () => {
       const a = replica(kill ? MORTAL : {});
