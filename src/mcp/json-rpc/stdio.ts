@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
@@ -15,7 +16,9 @@ import type {
   ToolSource,
 } from '../types.ts';
 import { dialMessages } from './client/dial-messages.ts';
-import { serveMessages, type ServedMessages } from './server/serve-messages.ts';
+import type { ServedMessages } from '../relay/serve-endpoint.ts';
+import { type Upstream, withUpstream } from '../relay/upstream.ts';
+import { serveMessages } from './server/serve-messages.ts';
 
 /** How to handle lines that are not messages. */
 export interface LinesOptions {
@@ -23,6 +26,15 @@ export interface LinesOptions {
    * Receives lines that are not JSON objects (a server that prints to stdout). They are skipped.
    */
   readonly onNoise?: (text: string) => void;
+}
+
+/** The options of `dialStdio`. */
+export interface DialStdioOptions extends ProcessOptions, DialMessagesOptions, LinesOptions {
+  /**
+   * How many processes a bridge starts for its clients, each of which gets one of its own; 100 by
+   * default. A further client is refused with `overloaded`.
+   */
+  readonly maxProcesses?: number;
 }
 
 /**
@@ -35,9 +47,55 @@ export interface LinesOptions {
  * for await (const tool of source.listTools()) console.log(tool.name);
  * ```
  */
-export const dialStdio = (
-  options: ProcessOptions & DialMessagesOptions & LinesOptions,
-): Promise<ToolSource & AsyncDisposable> => dialTransport(spawnProcess(options), options);
+export async function dialStdio(options: DialStdioOptions): Promise<ToolSource & AsyncDisposable> {
+  const source = await dialTransport(spawnProcess(options), options);
+  const upstream = new StdioUpstream(options);
+  const dialled = {
+    ...source,
+    [Symbol.asyncDispose]: disposeOnce(async () => {
+      await upstream[Symbol.asyncDispose]();
+      await source[Symbol.asyncDispose]();
+    }),
+  };
+  return withUpstream(dialled, upstream);
+}
+
+/** How many processes a bridge starts for its clients. */
+const MAX_PROCESSES = 100;
+
+/** A server over stdio, for a bridge: a process for each client. */
+class StdioUpstream implements Upstream, AsyncDisposable {
+  readonly reopens = true;
+  readonly #options: DialStdioOptions;
+  readonly #max: number;
+  /** The processes that run; at most `maxProcesses`. */
+  readonly #processes = new Set<Transport>();
+  #closed = false;
+
+  constructor(options: DialStdioOptions) {
+    this.#options = options;
+    this.#max = options.maxProcesses ?? MAX_PROCESSES;
+  }
+
+  async open(): Promise<MessageTransport> {
+    if (this.#closed) throw new DuolaneError('closed', 'the connection to the server is closed');
+    if (this.#processes.size >= this.#max)
+      throw new DuolaneError(
+        'overloaded',
+        `the processes of the tool server exceed maxProcesses (${this.#max}); try again later`,
+      );
+    const server = spawnProcess(this.#options);
+    this.#processes.add(server);
+    server.exited.finally(() => this.#processes.delete(server)).catch(reportUnexpected);
+    if (server.pid === undefined) throw (await server.exited).startError;
+    return lineMessages(server, this.#options);
+  }
+
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
+    this.#closed = true;
+    await Promise.all([...this.#processes].map((each) => each[Symbol.asyncDispose]()));
+  });
+}
 
 /**
  * Connects to a server over a byte pipe, one message per line. Disposing ends the server. If the
@@ -48,15 +106,17 @@ export async function dialTransport(
   transport: Transport,
   options: DialMessagesOptions & LinesOptions = {},
 ): Promise<ToolSource & AsyncDisposable> {
+  return dialMessages(lineMessages(transport, options), options);
+}
+
+/** JSON-RPC over the pipes of a process, one message per line. */
+function lineMessages(transport: Transport, options: LinesOptions): MessageTransport {
   const pipe = new Pipe(transport);
-  return dialMessages(
-    {
-      incoming: pipe.incoming(options),
-      send: (message) => pipe.send(`${encodeRpc(message)}\n`),
-      close: async () => transport[Symbol.asyncDispose](),
-    },
-    options,
-  );
+  return {
+    incoming: pipe.incoming(options),
+    send: (message) => pipe.send(`${encodeRpc(message)}\n`),
+    close: async () => transport[Symbol.asyncDispose](),
+  };
 }
 
 /** How long a failed write waits for the exit that explains it. */

@@ -45,3 +45,6 @@ export const OPTIONAL: ReadonlyMap<string, keyof ToolSource> = new Map([
   [Mcp.method.complete.name, 'complete'],
   [Mcp.method.listen.name, 'listen'],
 ]);
+
+/** How `Discover` names the tunnel in its list of methods, if the server has one. */
+export const TUNNEL_METHOD = 'Tunnel.Open';
