@@ -228,6 +228,24 @@ describe.each(Object.entries(FRONTS))('a bridge of a stdio server over %s', (_, 
   });
 });
 
+test.each(['first', 'last'])(
+  'a result over maxBytes fails its call only (id %s)',
+  async (order) => {
+    await using scope = new Disposer();
+    const connect = await overHttp(
+      scope.use(await server({ maxBytes: 100_000, env: { ...buildEnv(), ID_ORDER: order } })),
+      scope,
+    );
+    const client = connect();
+    await client.open('a');
+    const { pid } = await client.call('who');
+    expect(await client.call('huge', { chars: 200_000 })).toMatchObject({
+      failed: { message: expect.stringContaining('maxBytes (100000)') as unknown },
+    });
+    expect((await client.call('who'))['pid']).toBe(pid);
+  },
+);
+
 test('a bridge of a stdio server refuses clients beyond maxProcesses', async () => {
   await using scope = new Disposer();
   const connect = await overHttp(scope.use(await server({ maxProcesses: 2 })), scope);

@@ -1,14 +1,15 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined, tryParse } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
-import { encodeRpc } from '../../wire/json-rpc.ts';
-import { JsonlDecoder, InvalidLine } from '../../wire/jsonl.ts';
+import { encodeRpc, isRpcId } from '../../wire/json-rpc.ts';
+import { toRpcError } from '../../wire/json-rpc-errors.ts';
+import { JsonlDecoder, InvalidLine, type LineOptions } from '../../wire/jsonl.ts';
 import type {
   DialMessagesOptions,
   MessageTransport,
@@ -26,6 +27,11 @@ export interface LinesOptions {
    * Receives lines that are not JSON objects (a server that prints to stdout). They are skipped.
    */
   readonly onNoise?: (text: string) => void;
+  /**
+   * The longest line, 64 MiB by default. Of a longer one only the ends are read: if it is a
+   * response, its request fails; other requests go on.
+   */
+  readonly maxBytes?: number;
 }
 
 /** The options of `dialStdio`. */
@@ -175,10 +181,10 @@ function describeExit({ code, signal, stderr }: Exit): string {
 /** Yields the messages of the peer. Calls `onEnd` when they end, or the reader stops. */
 async function* lines(
   chunks: AsyncIterable<Uint8Array>,
-  { onNoise }: LinesOptions,
+  { onNoise, maxBytes }: LinesOptions,
   onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
-  const decoder = new JsonlDecoder();
+  const decoder = new JsonlDecoder(omitUndefined<LineOptions>({ maxBytes }));
   try {
     for await (const chunk of chunks) yield* messages(decoder.decode(chunk), onNoise);
     yield* messages(decoder.flush(), onNoise);
@@ -193,10 +199,33 @@ function* messages(
 ): Generator<JsonObject, void, undefined> {
   for (const message of decoded) {
     if (!(message instanceof InvalidLine)) yield message;
-    // A line over the limit may have been a response, whose caller would wait forever.
-    else if (message.error.code === 'too_large') throw message.error;
+    else if (message.error.code === 'too_large') yield replaceLong(message);
     else onNoise?.(message.text);
   }
+}
+
+/** The id of a response at the beginning of its line, and at the end, as JSON. */
+const ID_FIRST = /^\{(?:"jsonrpc":"2\.0",)?"id":(\d{1,16}|"[\w-]{1,256}"),"(?:result|error)"/;
+const ID_LAST = /^,"id":(\d{1,16}|"[\w-]{1,100}")(?:,"jsonrpc":"2\.0")?\}\s*$/;
+const RESULT_FIRST = /^\{(?:"jsonrpc":"2\.0",)?"(?:result|error)":/;
+
+/**
+ * Reads from the ends of a line over the limit which request it answers, and returns an error
+ * response to it: its caller would wait forever. A line without an id there cannot be assigned, so
+ * the connection fails.
+ */
+function replaceLong({ text, end, error }: InvalidLine): JsonObject {
+  const [, first] = ID_FIRST.exec(text) ?? [];
+  const [, last] = RESULT_FIRST.test(text) ? (ID_LAST.exec(lastMember(end)) ?? []) : [];
+  const id = tryParse(first ?? last ?? '');
+  if (!isRpcId(id)) throw error;
+  return toRpcError(id, error);
+}
+
+/** The end of a line from the comma before its last members on. */
+function lastMember(end: string): string {
+  const at = Math.max(end.lastIndexOf(',"id":'), 0);
+  return end.slice(at);
 }
 
 /** The streams of `offerStdio`; stdin and stdout of this process by default. */

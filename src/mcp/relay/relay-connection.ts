@@ -93,7 +93,10 @@ export class RelayConnection implements AsyncDisposable {
       const onMessage = (received: JsonObject): Promise<void> => this.#take(received, request);
       const sent = this.#transport.send(message, { signal, onMessage });
       // The response may arrive before the send has completed, and a send may fail after it.
-      sent.catch((error: unknown) => request.fail(error));
+      const arrived = sent.catch((error: unknown) => request.fail(error));
+      // Over SSE, each message is a request of HTTP, and a cancellation must not overtake its call.
+      // A transport with a stream for each request has sent it when that stream has ended.
+      if (!this.#transport.requestOf) this.#order = arrived;
       return await request.answered;
     } catch (error) {
       if (request.aborted) return undefined;
