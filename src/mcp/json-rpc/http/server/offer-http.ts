@@ -1,6 +1,8 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { listen, type ListenOptions } from '../../../../http/node-server.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../../types.ts';
+import { refuseRequest } from './http-responses.ts';
 import { mcpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { sseHandler } from './sse-handler.ts';
 
@@ -11,6 +13,26 @@ export interface OfferHttpOptions
   readonly path?: string;
   /** The path of the HTTP+SSE transport of 2024, such as `/sse`; not served by default. */
   readonly sse?: string;
+  /** The token that clients must send as `authorization: Bearer <token>`. */
+  readonly token?: string;
+}
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+/** Compares the token of a request in constant time. */
+function bearerCheck(token: string): (request: Request) => boolean {
+  const expected = digest(token);
+  return ({ headers }) => {
+    const [, given] = /^Bearer (.+)$/i.exec(headers.get('authorization') ?? '') ?? [];
+    return given !== undefined && timingSafeEqual(digest(given), expected);
+  };
+}
+
+function unauthorizedResponse(): Response {
+  const text = 'missing or invalid token; send the header authorization: Bearer <token>';
+  const response = refuseRequest(401, text);
+  response.headers.set('www-authenticate', 'Bearer');
+  return response;
 }
 
 /**
@@ -26,10 +48,12 @@ export async function offerHttp(
   source: ToolSource,
   options: OfferHttpOptions = {},
 ): Promise<AsyncDisposable & { readonly url: string }> {
-  const { path = '/mcp', sse } = options;
+  const { path = '/mcp', sse, token } = options;
+  const isAllowed = token === undefined ? () => true : bearerCheck(token);
   const handler = mcpHandler(source, options);
   const old = sse === undefined ? undefined : sseHandler(source, options);
   const listening = await listen(async (request) => {
+    if (!isAllowed(request)) return unauthorizedResponse();
     const { pathname } = new URL(request.url);
     if (pathname === path) return handler.handle(request);
     if (old && pathname === sse) return old.handle(request);
