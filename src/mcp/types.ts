@@ -105,6 +105,11 @@ export interface ToolCall {
   readonly name: string;
   readonly args: JsonObject;
   readonly meta?: JsonObject;
+  /**
+   * What the client of the call supports (`elicitation`, `sampling`, `roots`), if it is known. An
+   * offer sets it; a server of the stateless protocol gets it in place of the dialled capabilities.
+   */
+  readonly clientCapabilities?: JsonObject;
   /** Answers to the questions of an earlier `input` event. Set them to repeat that call. */
   readonly answers?: readonly Answer[];
   /** The `state` of the earlier `input` event, unchanged. */
@@ -264,6 +269,8 @@ export interface ToolContext {
    */
   progress(done: number, total?: number, message?: string): Promise<void>;
   readonly meta?: JsonObject;
+  /** What the client of the call supports; absent if it is not known. */
+  readonly clientCapabilities?: JsonObject;
   /** `meta` and `id` under the names that handlers of the official SDKs use. */
   readonly _meta?: JsonObject;
   readonly requestId: string;

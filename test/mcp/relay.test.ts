@@ -5,9 +5,12 @@ import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { dialMessages } from '../../src/mcp/json-rpc/client/dial-messages.ts';
 import { HttpTransport } from '../../src/mcp/json-rpc/http/client/http-transport.ts';
 import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
+import { mcpHandler } from '../../src/mcp/json-rpc/http/server/mcp-handler.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { serveMessages } from '../../src/mcp/json-rpc/server/serve-messages.ts';
 import { type DialStdioOptions, dialStdio } from '../../src/mcp/json-rpc/stdio.ts';
+import { createRegistry } from '../../src/mcp/registry/registry.ts';
+import { tool } from '../../src/mcp/registry/tool.ts';
 import { relaySource } from '../../src/mcp/relay/upstream.ts';
 import type { MessageTransport, ToolSource } from '../../src/mcp/types.ts';
 import { buildEnv } from '../../src/process/index.ts';
@@ -331,3 +334,64 @@ test('the client of a connection that ends with its server is disconnected', asy
     })(),
   ).rejects.toMatchObject({ code: 'peer_exited' });
 });
+
+test('a tool behind a translating bridge sees the capabilities of its client', async () => {
+  await using scope = new Disposer();
+  const registry = createRegistry({
+    name: 'demo',
+    tools: [tool('can', '', {}, (_, ctx) => JSON.stringify(ctx.clientCapabilities))],
+  });
+  const { url } = scope.use(await offerHttp(registry));
+  const dialled = scope.use(
+    await dialHttp({ url, protocol: 'stateless', capabilities: { elicitation: {}, roots: {} } }),
+  );
+  // A copy of the source is not passed by, so its calls are translated.
+  const front = scope.use(await offerHttp({ ...dialled }));
+  const capabilities = { sampling: {} };
+  const client = scope.use(await dialHttp({ url: front.url, protocol: 'stateless', capabilities }));
+  for await (const event of client.callTool({ id: '1', name: 'can', args: {} }))
+    expect(event).toMatchObject({
+      type: 'result',
+      result: { content: [{ text: expect.stringMatching(/^\{"sampling":\{\},/) as unknown }] },
+    });
+});
+
+test('clients that disconnect without DELETE do not keep connections to the server', async () => {
+  await using scope = new Disposer();
+  const registry = createRegistry({ name: 'demo' });
+  let open = 0;
+  const source = relaySource(async () => {
+    const [near, far] = messagePair();
+    const served = serveMessages(registry, far);
+    open += 1;
+    served.done.finally(() => (open -= 1)).catch(() => {});
+    return near;
+  });
+  const handler = scope.use(mcpHandler(source, { maxSessions: 20, idleMs: 200 }));
+  for (let n = 0; n < 500; n += 1) {
+    const response = await handler.handle(initializeRequest());
+    expect(response.status).toBe(200);
+    await response.text();
+    expect(open).toBeLessThanOrEqual(21);
+  }
+  await vi.waitFor(() => expect([handler.sessions, open]).toEqual([0, 0]), 5_000);
+});
+
+const initializeRequest = (): Request =>
+  new Request('http://localhost/mcp', {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'initialize',
+      params: {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 'c', version: '1' },
+      },
+    }),
+  });

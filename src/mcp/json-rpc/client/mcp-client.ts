@@ -85,8 +85,11 @@ export class McpClient implements AsyncDisposable {
     params: JsonObject | undefined,
     options?: RpcRequestOptions,
   ): Promise<JsonObject> {
+    const meta = metaOf(params);
+    // Only the capabilities may be those of one request; the rest belongs to this connection.
+    const capabilities = meta[META.capabilities] ?? this.envelope?.[META.capabilities];
     const withMeta = this.envelope
-      ? { ...params, _meta: { ...metaOf(params), ...this.envelope } }
+      ? { ...params, _meta: { ...meta, ...this.envelope, [META.capabilities]: capabilities } }
       : params;
     return this.requests.send(method, withMeta, options);
   }

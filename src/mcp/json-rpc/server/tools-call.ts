@@ -22,7 +22,7 @@ export async function serveCall(
   params: JsonObject,
   context: RequestContext,
 ): Promise<JsonObject> {
-  const asked = toCall(params);
+  const asked = toCall(params, context);
   const first = context.client.stateless ? resumed(asked, params, context) : asked;
   let call = first;
   const last = await runOnce(source, call, context);
@@ -48,7 +48,10 @@ export async function serveCall(
 const askedAgain = ({ name }: ToolCall): DuolaneError =>
   new DuolaneError('internal', `tool "${name}" asked again for what was answered`);
 
-function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCall {
+function toCall(
+  { name, arguments: args = {}, _meta: meta }: JsonObject,
+  { client }: RequestContext,
+): ToolCall {
   if (typeof name !== 'string') throw invalid('invalid params: name must be a string');
   if (!isObject(args)) throw invalid('invalid params: arguments must be an object');
   const known = isObject(meta) ? withoutConnectionMeta(meta) : undefined;
@@ -57,6 +60,7 @@ function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCa
     id: typeof id === 'string' ? id : randomUUID(),
     name,
     args,
+    clientCapabilities: client.capabilities,
     ...(known && { meta: known }),
   };
 }
