@@ -13,9 +13,9 @@ const alias = [
  * waits for an event, so it has as long.
  */
 const PATIENT = {
-  testTimeout: 120_000,
-  hookTimeout: 120_000,
-  expect: { poll: { timeout: 60_000 } },
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
+  expect: { poll: { timeout: 120_000 } },
 };
 
 /** `unit`: beside the code, in seconds. `system`: crosses parts, starts processes, talks to peers. */

@@ -1,5 +1,6 @@
 // What `npm test` and `npm start` need before anything is installed: Node alone, no dependency.
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   existsSync,
@@ -8,6 +9,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { rm, utimes, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
@@ -241,18 +243,56 @@ function tryMakeDirectory(path) {
   }
 }
 
+/** What the build reads, and what it writes. */
+const INPUTS = ['package-lock.json', 'package.json', 'src', 'examples', 'web'];
+const STAMP = join(ROOT, 'dist', '.build-stamp');
+
 /**
- * Brings `dist` up to date: the compiled sources, the examples, and the page if it is stale. The
- * code is 0 on success.
+ * Brings `dist` up to date: the compiled sources, the examples, and the page. Starts no tool if
+ * neither the inputs nor the output changed since the last build. The code is 0 on success.
  */
 export async function build(options = { quiet: true }) {
+  if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === buildStamp())
+    return { code: 0, output: '' };
+  rmSync(STAMP, { force: true });
+  const inputs = inputStamp();
   matchDist(join(ROOT, 'src'), join(ROOT, 'dist'), ['web', 'examples']);
   matchDist(join(ROOT, 'examples'), join(ROOT, 'dist', 'examples'));
   const results = await Promise.all([buildSources(options), buildPage(options)]);
+  const code = Math.max(...results.map((result) => result.code));
+  // A source that was saved during the build may or may not be in it: the next build decides.
+  if (code === 0 && inputs === inputStamp()) writeFileSync(STAMP, buildStamp());
   return {
-    code: Math.max(...results.map(({ code }) => code)),
-    output: results.map(({ code, output }) => (code === 0 ? '' : output)).join(''),
+    code,
+    output: results.map((result) => (result.code === 0 ? '' : result.output)).join(''),
   };
+}
+
+/** Identifies the state of inputs and output by paths, sizes and times. */
+function buildStamp() {
+  return `${inputStamp()} ${stampOf(files('dist').filter((file) => join(ROOT, file) !== STAMP))}`;
+}
+
+function inputStamp() {
+  const settings = readdirSync(ROOT).filter((name) => /^tsconfig.*\.json$/.test(name));
+  return stampOf([...INPUTS, ...settings].flatMap(files));
+}
+
+function stampOf(paths) {
+  const hash = createHash('sha256').update(process.version);
+  for (const path of paths.sort()) {
+    const { size, mtimeMs } = statSync(join(ROOT, path));
+    hash.update(`${path}\0${size}\0${mtimeMs}\n`);
+  }
+  return hash.digest('hex');
+}
+
+/** The files below a path of the repository. Tests are no input of the build. */
+function files(path) {
+  if (!statSync(join(ROOT, path)).isDirectory()) return [path];
+  return readdirSync(join(ROOT, path), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.endsWith('.test.ts'))
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
 }
 
 /** The examples import the package by its name, so they are compiled after it. */
@@ -293,8 +333,8 @@ function within(directory) {
 /**
  * Makes `dist` match the sources. The incremental compiler trusts its build info: it neither
  * removes the output of a deleted source nor restores deleted output. So this function removes the
- * former, and deletes the build info in the latter case. `others` are folders of `dist` with
- * another source.
+ * former, and the source maps of earlier versions, and deletes the build info in the latter case.
+ * `others` are folders of `dist` with another source.
  */
 export function matchDist(src, dist, others = []) {
   if (!existsSync(dist)) return;
@@ -307,7 +347,7 @@ export function matchDist(src, dist, others = []) {
     (file) => /\.(js|js\.map|d\.ts)$/.test(file) && !others.includes(file.split(sep)[0]),
   );
   for (const file of outputs)
-    if (!sources.has(file.replace(/\.(js|js\.map|d\.ts)$/, ''))) rmSync(join(dist, file));
+    if (!sources.has(file.replace(/\.(js|d\.ts)$/, ''))) rmSync(join(dist, file));
   const complete = [...sources].every((name) => outputs.includes(`${name}.js`));
   if (!complete) rmSync(join(dist, '.tsbuildinfo'), { force: true });
 }

@@ -12,6 +12,19 @@ export function codeOfStatus(status: number): ErrorCode {
   return 'invalid';
 }
 
+/** Reads a header by its name in lower case. */
+export type HeaderReader = (name: string) => string | null | undefined;
+
+/**
+ * Returns the delay that the headers of a response ask for, in milliseconds: `retry-after-ms` of
+ * model providers, which is exact, or `retry-after`.
+ */
+export function retryAfterOf(header: HeaderReader, now: number = Date.now()): number | undefined {
+  const exact = header('retry-after-ms');
+  const ms = exact === null || exact === undefined || exact === '' ? NaN : Number(exact);
+  return Number.isFinite(ms) ? Math.max(0, ms) : parseRetryAfter(header('retry-after'), now);
+}
+
 /** Parses `Retry-After`, which is a number of seconds or a date, to milliseconds from `now`. */
 export function parseRetryAfter(value: string | null | undefined, now: number): number | undefined {
   if (value === null || value === undefined || value === '') return undefined;

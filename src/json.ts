@@ -105,3 +105,30 @@ function scan(text: string, maxValues: number): 'deep' | 'many' | undefined {
   }
   return undefined;
 }
+
+const sizes = new WeakMap<object, number>();
+
+/**
+ * Returns roughly how many characters a value has as JSON; bytes count as their length. An object
+ * is measured once, so it must not change later, and must not contain itself.
+ */
+export function jsonChars(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return measure(value);
+  const known = sizes.get(value);
+  if (known !== undefined) return known;
+  const chars = measure(value);
+  sizes.set(value, chars);
+  return chars;
+}
+
+function measure(value: unknown): number {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 8;
+  if (value instanceof Uint8Array) return value.length;
+  let chars = 2;
+  if (Array.isArray(value)) for (const item of value) chars += 1 + measure(item);
+  else
+    for (const name of Object.keys(value))
+      chars += name.length + 4 + measure((value as JsonObject)[name]);
+  return chars;
+}

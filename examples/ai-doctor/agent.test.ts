@@ -28,7 +28,7 @@ beforeAll(async () => {
   process.env['CLAUDE_CONFIG_DIR'] = home; // sessions of the CLI go here, not into the home of the user
   module = await import('./agent.ts');
   served = await serve({ 'ai-doctor': module }, { log: memoryLog(), page: false });
-}, 60_000);
+});
 afterAll(async () => {
   await served[Symbol.asyncDispose]();
   if (before === undefined) delete process.env['CLAUDE_CONFIG_DIR'];
@@ -71,7 +71,6 @@ describe('over A2A', () => {
       expect(JSON.stringify(events)).toContain('Searching the guidelines: metformin');
       expect(textOf(events)).toContain('without a language model');
     },
-    60_000,
   );
 
   test('a record may be data with text beside it, and a disconnected stream resumes at its event', async () => {
@@ -88,7 +87,7 @@ describe('over A2A', () => {
     const rest = await all(caller().subscribe(taskIdOf(seen), seen.at(-1)?.id));
     expect(wordOf(rest.at(-1) as Seen)).toBe('completed');
     expect(briefingIn([...seen, ...rest])).toMatchObject({ citations: expect.any(Array) });
-  }, 60_000);
+  });
 
   test('a second record in the same conversation gets its own briefing', async () => {
     const base = { age: 60, sex: 'female', conditions: [], labs: [], allergies: [] };
@@ -105,7 +104,7 @@ describe('over A2A', () => {
     expect(briefingIn(second)).toMatchObject({
       summary: expect.stringContaining('taking warfarin and ibuprofen'),
     });
-  }, 60_000);
+  });
 
   test.each([
     ['{"age": 50', 'is not JSON'],
@@ -128,7 +127,7 @@ describe('over A2A', () => {
     }
     expect(wordOf(seen.at(-1) as Seen)).toBe('canceled');
     expect(artifacts(seen).filter(({ name }) => name === 'briefing')).toEqual([]);
-  }, 60_000);
+  });
 });
 
 suite('a2a-sdk', sdk.reason, () => {
@@ -146,7 +145,7 @@ suite('a2a-sdk', sdk.reason, () => {
     const text = JSON.stringify(events);
     expect(text).toContain('Searching the guidelines: Penicillin allergy amoxicillin');
     expect(text).toContain('all-penicillin');
-  }, 60_000);
+  });
 });
 
 test('the card describes the agent, and the form has every sample patient', async () => {

@@ -15,7 +15,7 @@ import { DistillAgentSpec } from './spec.ts';
 let place: Place;
 beforeAll(async () => {
   place = await openPlace('distill', () => import('./agent.ts'));
-}, 60_000);
+});
 afterAll(() => place[Symbol.asyncDispose]());
 
 const [ORDERS] = SAMPLES;
@@ -59,7 +59,6 @@ verifies(
       'message in: result',
     ]);
   },
-  60_000,
 );
 
 const isCall = (data: object): boolean => JSON.stringify(data).includes('"method":"tools/call"');

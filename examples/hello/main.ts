@@ -9,8 +9,13 @@ const moon = createSdkMcpServer({
     ),
   ],
 });
+// An offline stand-in for a model. A real one is 'anthropic:<model>' or 'openai:<model>@<url>'.
+const script = [
+  { tools: [{ name: 'mcp__moon__landing', input: { mission: 'Apollo 11' } }] },
+  { text: 'Apollo 11 landed on {{last}}.' },
+];
 const options = {
-  model: `script:${import.meta.dirname}/answers.json`, // or anthropic:<model>, openai:<model>@<url>
+  model: `script:${JSON.stringify(script)}`,
   mcpServers: { moon },
   allowedTools: ['mcp__moon__*'],
 };

@@ -70,7 +70,7 @@ describe.each(Object.entries(SAMPLES))('%s', (name, words) => {
       const { code, output, left } = await run(name);
       expect(output).toMatch(words);
       expect({ code, left }).toEqual({ code: 0, left: [] });
-    }, 120_000);
+    });
 
     test('with a model that wants a key and has none, says which and exits with 1', async () => {
       const { code, output, left } = await run(name, [], {
@@ -81,7 +81,7 @@ describe.each(Object.entries(SAMPLES))('%s', (name, words) => {
       );
       expect(output).not.toMatch(/\n\s+at /); // for people, not a stack
       expect({ code, left }).toEqual({ code: 1, left: [] });
-    }, 120_000);
+    });
   });
 });
 
@@ -95,15 +95,11 @@ test.each([
   ['ai-doctor', '{"age": 50', 'INVALID_RECORD: the patient record is not JSON'],
   ['ai-doctor', '{"age": 50, "ssn": "1"}', 'Unrecognized key: "ssn"'],
   ['distill', 'hello there', 'submit_distill_spec was not called'],
-])(
-  '%s fails with the reason for a file of %s',
-  async (name, text, reason) => {
-    const { code, output, left } = await run(name, [written(text)]);
-    expect(output).toContain(reason);
-    expect({ code, left }).toEqual({ code: 1, left: [] });
-  },
-  60_000,
-);
+])('%s fails with the reason for a file of %s', async (name, text, reason) => {
+  const { code, output, left } = await run(name, [written(text)]);
+  expect(output).toContain(reason);
+  expect({ code, left }).toEqual({ code: 1, left: [] });
+});
 
 test.each([
   ['distill', 'invalid: cannot read the transcript: ENOENT'],

@@ -36,7 +36,7 @@ suite('duckdb', duckDb.reason, () => {
     const seen = await until(place.caller().say(QUESTION), (_, all) => all.length === 3);
     const rest = await all(place.caller().subscribe(taskIdOf(seen), seen.at(-1)?.id));
     events = [...seen, ...rest];
-  }, 60_000);
+  });
   afterAll(async () => {
     await place[Symbol.asyncDispose]();
     delete process.env['BLOBS_FOLDER'];
@@ -134,7 +134,7 @@ suite('duckdb', duckDb.reason, () => {
     expect(canceled).toMatchObject({ result: { status: { state: 'TASK_STATE_CANCELED' } } });
     expect(wordOf(seen.at(-1) as Seen)).toBe('canceled');
     expect(artifactsIn(seen).map(({ artifact }) => artifact.name)).toEqual(['sql_plan']);
-  }, 60_000);
+  });
 
   test.each([
     ['how tall is the moon', 'I do not know \\"tall\\"'],
@@ -154,7 +154,6 @@ suite('duckdb', duckDb.reason, () => {
       expect(shape(next).at(-1)).toBe('completed');
       expect(JSON.stringify(artifactsIn(next))).toContain('orders 480');
     },
-    60_000,
   );
 
   test('the built command runs it and leaves nothing behind', async () => {
@@ -172,7 +171,7 @@ suite('duckdb', duckDb.reason, () => {
     expect(said).toContain('Revenue by city (2025): 6 rows');
     expect(code).toBe(0);
     expect(readdirSync(own).filter((name) => name.startsWith('text-to-sql'))).toEqual([]);
-  }, 60_000);
+  });
 
   test('a run that was cut off is run again, and its artifacts are replaced', async () => {
     const { default: agent } = await import('./agent.ts');
@@ -198,7 +197,7 @@ suite('duckdb', duckDb.reason, () => {
     const { state, attempt, artifacts } = (await log.get('t')) as Snapshot;
     expect([state, attempt]).toEqual(['completed', 2]);
     expect(artifacts.map(({ name }) => name)).toEqual(NAMES);
-  }, 60_000);
+  });
 
   const stopped = ({ signal }: AgentContext): Promise<unknown> =>
     signal.aborted ? Promise.resolve() : once(signal, 'abort');

@@ -19,7 +19,7 @@ suite('duckdb', duckDb.reason, () => {
   let warehouse: Warehouse;
   beforeAll(async () => {
     warehouse = await openWarehouse();
-  }, 60_000);
+  });
   afterAll(() => warehouse[Symbol.asyncDispose]());
 
   test('a result is a real Parquet file, deleted on disposal', async () => {

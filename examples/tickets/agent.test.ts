@@ -32,7 +32,7 @@ beforeAll(async () => {
     board = openBoard(join(folder, 'tickets.sqlite'));
     return import('./agent.ts');
   });
-}, 60_000);
+});
 afterAll(async () => {
   await board[Symbol.asyncDispose]();
   await place[Symbol.asyncDispose]();
@@ -76,7 +76,6 @@ describe('over A2A', () => {
         `Ticket 'Fix login bug' created successfully (ID: ${id})`,
       );
     },
-    60_000,
   );
 
   test('a reviewer edits one of two tickets and rejects the other', async () => {
@@ -94,7 +93,7 @@ describe('over A2A', () => {
     expect(textOf(done)).toContain('Reason: cannot be reproduced. It was not created');
     expect(titles()).toContain('Add a dark theme');
     expect(titles()).not.toContain('The export crashes on empty tables');
-  }, 60_000);
+  });
 
   test('an impossible decision is asked again; a wrong kind comes back to the user', async () => {
     const asked = await all(place.caller().say('task: Write the minutes. For Monday'));
@@ -111,7 +110,7 @@ describe('over A2A', () => {
     const refused = await all(place.caller().say('enhancement: Faster search. It takes long'));
     expect(wordOf(refused.at(-1) as Seen)).toBe('completed');
     expect(textOf(refused)).toContain('Must be one of: bug, feature, task');
-  }, 60_000);
+  });
 
   test.each([
     [{ title: 'A', description: 'B', kind: 'bug', priority: 1 }, 'Unrecognized key: "priority"'],
@@ -164,7 +163,7 @@ describe('over A2A', () => {
     const message = { messageId: randomUUID(), role: 'ROLE_USER', contextId, parts };
     const next = await all(place.caller().stream('SendStreamingMessage', { message }));
     expect(requestsIn(next)).toMatchObject([{ message: 'Create this bug? Clock is fast' }]);
-  }, 60_000);
+  });
 });
 
 describe('one registry', () => {
@@ -225,7 +224,6 @@ describe('one registry', () => {
       expect(http.info.name).toBe('cci');
       expect(JSON.stringify(await overMcp(http))).toContain('The reviewer rejected the ticket');
     },
-    60_000,
   );
 
   verifies(
@@ -254,6 +252,5 @@ describe('one registry', () => {
       expect(allowed).toContain("The reviewer rejected the ticket 'Fix login bug'");
       expect((await asks([]))[0]).toBe('mcp__cci__create_ticket');
     },
-    60_000,
   );
 });

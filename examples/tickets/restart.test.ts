@@ -85,38 +85,32 @@ verifies(
     expect(textOf(done)).toContain("Ticket 'Fix login bug' created successfully (ID: TKT-42)");
     expect(board.list()).toHaveLength(1);
   },
-  90_000,
 );
 
-verifies(
-  'S229',
-  'a review survives a crash of the agent CLI',
-  async () => {
-    const pids: number[] = [];
-    const agent = cli({
-      ...sessionOptions(ticketServer(board)),
-      model: builtModel('tickets'),
-      executableArgs: [],
-      env: { PATH: process.env['PATH'], HOME: folder, CLAUDE_CONFIG_DIR: join(folder, 'config') },
-      transport: (launch) => {
-        const child = spawnProcess(launch);
-        pids.push(child.pid ?? 0);
-        return child;
-      },
-    });
-    await using served = await serveAgent(agent);
-    const caller = new Caller(served.url);
-    const asked = await all(caller.say(LOGIN));
-    expect(wordOf(asked.at(-1) as Seen)).toBe('input-required');
-    process.kill(pids[0] ?? 0, 'SIGKILL');
-    for await (const entry of served.log.read(taskIdOf(asked), 0)) {
-      if (entry.type !== 'run.finished') continue;
-      expect(entry.outcome).toBe('input-required');
-      break;
-    }
-    const done = await all(caller.say('approve', { taskId: taskIdOf(asked) }));
-    expect(wordOf(done.at(-1) as Seen)).toBe('completed');
-    expect(board.list()).toMatchObject([{ id: 'TKT-42', title: 'Fix login bug' }]);
-  },
-  90_000,
-);
+verifies('S229', 'a review survives a crash of the agent CLI', async () => {
+  const pids: number[] = [];
+  const agent = cli({
+    ...sessionOptions(ticketServer(board)),
+    model: builtModel('tickets'),
+    executableArgs: [],
+    env: { PATH: process.env['PATH'], HOME: folder, CLAUDE_CONFIG_DIR: join(folder, 'config') },
+    transport: (launch) => {
+      const child = spawnProcess(launch);
+      pids.push(child.pid ?? 0);
+      return child;
+    },
+  });
+  await using served = await serveAgent(agent);
+  const caller = new Caller(served.url);
+  const asked = await all(caller.say(LOGIN));
+  expect(wordOf(asked.at(-1) as Seen)).toBe('input-required');
+  process.kill(pids[0] ?? 0, 'SIGKILL');
+  for await (const entry of served.log.read(taskIdOf(asked), 0)) {
+    if (entry.type !== 'run.finished') continue;
+    expect(entry.outcome).toBe('input-required');
+    break;
+  }
+  const done = await all(caller.say('approve', { taskId: taskIdOf(asked) }));
+  expect(wordOf(done.at(-1) as Seen)).toBe('completed');
+  expect(board.list()).toMatchObject([{ id: 'TKT-42', title: 'Fix login bug' }]);
+});

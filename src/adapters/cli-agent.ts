@@ -74,7 +74,8 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
       yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
       return;
     }
-    const questions = new Questions(options.ask ?? ctx.ask);
+    const ask = options.ask ?? ctx.ask;
+    const questions = new Questions(store ? permittedOnce(ask, store, chosen, ctx) : ask);
     let mirror: StoreMirror | undefined;
     await using session = await startSession(
       {
@@ -207,6 +208,22 @@ const recordIn = (
     start: (callId: string, args: JsonObject) => store.recordStart(sessionId, callId, args),
   }),
 });
+
+/**
+ * Stores that a call was permitted before the CLI gets to know it: the CLI makes the call then, and
+ * a later run must not make it again with the same answer.
+ */
+const permittedOnce =
+  (ask: Ask, store: TaskSessionStore, { sessionId }: ChosenSession, ctx: AgentContext): Ask =>
+  async (request, given) => {
+    const answer = await ask(request, given);
+    const { id, callId } = request;
+    if (answer.action !== 'accept' || callId === undefined || id !== `${callId}/permission`)
+      return answer;
+    ctx.signal.throwIfAborted();
+    await store.recordPermit(sessionId, callId);
+    return answer;
+  };
 
 const observed =
   (store: TaskSessionStore, onFrame: SessionOptions['onFrame']) =>

@@ -1,4 +1,6 @@
 import { approvedArgs, type InputRequest } from '../ask.ts';
+import { answerBelongsTo } from '../event/fold/entry-rules.ts';
+import { mayBeTruncated } from '../event/truncate-event.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../event/types.ts';
 import type { SessionOptions } from '../host/index.ts';
 import { isOwnCli } from '../host/launch/cli-launch.ts';
@@ -89,7 +91,8 @@ export async function* continueCalls(
     const stored = await store.resultOf(sessionId, call.callId);
     const found = sourceOf(call, sources);
     // Our CLI makes the call itself: its rules and hooks decide, and the log has the answers.
-    if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx))) continue;
+    const mayHaveRun = !found && (await store.isPermitted(sessionId, call.callId));
+    if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx, mayHaveRun))) continue;
     const logged = decisionAbout(open, ctx, options);
     // Without a decision in the log, a rule has allowed the call if the CLI has made it.
     const isUndecided = !logged.allowed && logged.why === undefined;
@@ -128,9 +131,18 @@ const failureOf = (content: unknown): ReturnType<typeof toFailure> =>
 /** Tools of our CLI that only read. */
 const READ_ONLY: ReadonlySet<string> = new Set(['Read', 'Glob', 'Grep']);
 
-/** Whether a call only reads, or a person has decided it since: it had not started. */
-const mayRepeat = ({ callId, name }: TranscriptCall, { task }: AgentContext): boolean =>
-  READ_ONLY.has(name) || task.answers.some(({ id }) => id.startsWith(`${callId}/`));
+/**
+ * Whether a call only reads, or has not started: a person has decided it, and the CLI did not get
+ * to know that.
+ */
+const mayRepeat = (
+  { callId, name }: TranscriptCall,
+  { task }: AgentContext,
+  mayHaveRun: boolean,
+): boolean =>
+  READ_ONLY.has(name) ||
+  (!mayHaveRun &&
+    task.answers.some((answer) => answerBelongsTo(answer, task.answered ?? [], callId)));
 
 /** What the model gets for a call that may have had effects, as nothing else is known of it. */
 const INTERRUPTED: ToolResult = {
@@ -182,6 +194,8 @@ type LoggedDecision =
   | { readonly allowed: true; readonly args: unknown; readonly why?: undefined }
   | { readonly allowed: false; readonly why?: string };
 
+const TOO_LARGE: LoggedDecision = { allowed: false, why: 'was too large to be repeated' };
+
 /**
  * Reads the decision about an open call from the questions of the log. A call that has asked a
  * question of its own was allowed, since it ran. Otherwise a person must have allowed it: a call
@@ -192,12 +206,13 @@ function decisionAbout(
   { task: { answers, answered = [], pending } }: AgentContext,
   { approvalEdits = true }: SessionOptions,
 ): LoggedDecision {
-  const asked = [...answered, ...pending].filter(
-    (request) => request.callId === callId || request.id.startsWith(`${callId}/`),
-  );
+  // Only questions that name the call: the model chooses call ids, and a tool server some of the
+  // ids of its questions, so a prefix proves nothing.
+  const asked = [...answered, ...pending].filter((request) => request.callId === callId);
   const isPermission = ({ id, data }: InputRequest): boolean =>
     id.startsWith(`${callId}/permission`) && asObject(data)['toolName'] === name;
-  if (asked.some((request) => !isPermission(request))) return { allowed: true, args };
+  if (asked.some((request) => !isPermission(request)))
+    return mayBeTruncated(args) ? TOO_LARGE : { allowed: true, args };
   const question = asked.findLast(isPermission);
   const answer = answers.find(({ id }) => id === question?.id);
   if (!question || !answer) return { allowed: false };
@@ -206,6 +221,8 @@ function decisionAbout(
     return { allowed: false, why: `was declined by a person${reason}` };
   }
   const approved = approvedArgs(answer.content, asObject(question.data), 'input');
+  // The log has only a part of the arguments: the person was asked about other ones.
+  if (mayBeTruncated(approved?.args)) return TOO_LARGE;
   if (!approved) return { allowed: false, why: 'was approved with an invalid change' };
   if (!approved.changed || approvalEdits) return { allowed: true, args: approved.args };
   return { allowed: false, why: 'was approved with changes, which are not accepted' };

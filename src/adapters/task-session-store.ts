@@ -27,6 +27,8 @@ const PROMPT_POLL_MS = 10;
  * - `cli/<session>/ahead/<number>`: messages that the CLI has sent and not yet written
  * - `cli/<session>/start/<call>` and `…/result/<call>`: the arguments and the result of a call of
  *   an in-process tool, as long as the transcript lacks the result
+ * - `cli/<session>/permit/<call>`: the CLI has got the permission for the call, as long as the
+ *   transcript lacks the result
  *
  * The project of a key is ignored: it is made from the working directory, which differs between
  * machines. A session that this task does not have is read from the task of the same context that
@@ -149,6 +151,17 @@ export class TaskSessionStore implements SessionStore {
     return this.#valueOf(startKey(sessionId, callId));
   }
 
+  /** Stores that the CLI gets the permission for a call, and may make it from now on. */
+  async recordPermit(sessionId: string, callId: string): Promise<void> {
+    this.#recorded.add(callId);
+    await this.#storage.set({ [permitKey(sessionId, callId)]: {} });
+  }
+
+  /** Whether the CLI may have made a call that a person has permitted. */
+  async isPermitted(sessionId: string, callId: string): Promise<boolean> {
+    return (await this.#valueOf(permitKey(sessionId, callId))) !== undefined;
+  }
+
   /** Stores the result of a call before the CLI gets it: the tool is not called again. */
   async recordResult(sessionId: string, callId: string, result: ToolResult): Promise<void> {
     this.#recorded.add(callId);
@@ -253,10 +266,14 @@ const resultKey = (sessionId: string, callId: string): string =>
 const startKey = (sessionId: string, callId: string): string =>
   `${sessionPrefix({ sessionId })}start/${encodeURIComponent(callId)}`;
 
+const permitKey = (sessionId: string, callId: string): string =>
+  `${sessionPrefix({ sessionId })}permit/${encodeURIComponent(callId)}`;
+
 /** Deletes what is stored of a call: a later call may have the same id. */
 const forgotten = (sessionId: string, callId: string): Readonly<Record<string, undefined>> => ({
   [startKey(sessionId, callId)]: undefined,
   [resultKey(sessionId, callId)]: undefined,
+  [permitKey(sessionId, callId)]: undefined,
 });
 
 /** The calls whose results a message has. */

@@ -69,6 +69,10 @@ const sizeOf = (value: object): number => Buffer.byteLength(lineOf(value)) - ENV
 const note = (bytes: number): string =>
   `[cut: ${bytes} bytes were too many or too deep for one entry]`;
 
+/** Whether a value of the log may have lost a part. Also true for a text that imitates the note. */
+export const mayBeTruncated = (value: unknown): boolean =>
+  /\[cut: \d+ bytes were too many/.test(JSON.stringify(value) ?? '');
+
 /** Returns the same value with each string shortened to at most `chars`. */
 function shorten(value: unknown, chars: number): unknown {
   if (typeof value === 'string')

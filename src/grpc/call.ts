@@ -96,7 +96,12 @@ export class ServerCall extends Cancellation implements CallContext {
     this.path = headers[':path'] ?? '';
     this.#headers = headers;
     this.#hooks = hooks;
-    this.#outbound = new Outbound(stream, { stallMs, unsent, onStall: (ms) => this.#cut(ms) });
+    this.#outbound = new Outbound(stream, {
+      stallMs,
+      unsent,
+      owner: () => (typeof this.principal === 'string' ? this.principal : undefined),
+      onStall: (ms) => this.#cut(ms),
+    });
     // 'close' follows every error of a stream.
     stream.on('error', () => {});
     stream.on('close', () => {

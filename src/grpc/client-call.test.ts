@@ -3,6 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { ClientCall } from './client-call.ts';
 import { GrpcClient, listenGrpc, unary } from './index.ts';
 import type { Connection } from './connection.ts';
+import { eventually } from '../../test/support/busy.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -44,7 +45,7 @@ test('a request that cannot be encoded opens no call, here or at the server', as
     await expect(client.unary(method, 'bad')).rejects.toThrow('cannot encode');
   expect(await client.unary(method, 'fine')).toBe('fine');
   expect(client.calls).toBe(0);
-  await vi.waitFor(() => expect(server.calls).toBe(0));
+  await eventually(() => expect(server.calls).toBe(0));
 });
 
 test.each(['unary', 'stream'] as const)(
@@ -95,7 +96,7 @@ test('a call whose metadata never comes still ends by its abort, its deadline or
   const streamed = client.stream(ECHO, { one: 'b' }, { signal }).next();
   const late = client.unary(ECHO, 'c', { deadline: Date.now() + 1 });
   const open = client.unary(ECHO, 'd');
-  await vi.waitFor(() => expect(asked).toHaveLength(4));
+  await eventually(() => expect(asked).toHaveLength(4));
   caller.abort(new Error('not any more'));
   await expect(aborted).rejects.toThrow('not any more');
   await expect(streamed).rejects.toThrow('not any more');

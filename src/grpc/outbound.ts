@@ -20,6 +20,8 @@ export interface GrpcStallOptions {
   readonly onStall: (ms: number) => void;
   /** What waits for all peers together. A message beyond its limit is refused with `overloaded`. */
   readonly unsent?: UnsentBytes;
+  /** Whose call it is, on a server that authenticates callers. */
+  readonly owner?: () => string | undefined;
 }
 
 /**
@@ -78,9 +80,9 @@ export class Outbound {
    * none: call it before the headers, since a peer without a window gets no trailers after them.
    */
   admit(message: Uint8Array): void {
-    const { unsent } = this.#stall ?? {};
+    const { unsent, owner } = this.#stall ?? {};
     if (!unsent || message.length <= COUNTED_BYTES) return;
-    const sending = unsent.begin(message.length, () => this.#stall?.onStall(UNREAD_MS));
+    const sending = unsent.begin(message.length, () => this.#stall?.onStall(UNREAD_MS), owner?.());
     if (!sending) throw overloaded();
     this.#admitted = sending;
     this.#sendings.add(sending);

@@ -23,6 +23,7 @@ class NodeRequest implements Light {
   readonly location: URL;
   readonly disconnect: Cancellation;
   readonly incoming: IncomingMessage;
+  owner: string | undefined;
   readonly #received: ReceivedBytes | undefined;
   #headers: Headers | undefined;
   #target: Request | undefined;
@@ -150,6 +151,15 @@ export const disconnectSignal = (request: Request): Required<Abortable> =>
 /** Ends the stream that responds to the request, as if the client had disconnected. */
 export const endStream = (request: Request, reason: unknown): void =>
   asNodeRequest(request)?.disconnect.abort(reason);
+
+/** Sets whose request it is: one owner gets at most half of `maxUnsentBytes`. */
+export function setRequestOwner(request: Request, owner: string): void {
+  const node = asNodeRequest(request);
+  if (node) node.owner = owner;
+}
+
+/** The owner that `setRequestOwner` was called with. */
+export const requestOwner = (request: Request): string | undefined => asNodeRequest(request)?.owner;
 
 /** The URL of the request, parsed once. Do not modify it. */
 export const urlOf = (request: Request): URL =>

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
-import { CLIENT_DISCONNECTED, toRequest } from './node-request.ts';
+import { CLIENT_DISCONNECTED, requestOwner, toRequest } from './node-request.ts';
 import { ReceivedBytes } from './received-bytes.ts';
 import { streamSource } from './sse-response.ts';
 import { responseText } from './text-response.ts';
@@ -235,7 +235,7 @@ async function serveOne(
   handler: Handler,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  options: WriteOptions,
+  given: WriteOptions,
   headerBatcher: HeaderBatcher,
   received: ReceivedBytes,
 ): Promise<void> {
@@ -253,6 +253,7 @@ async function serveOne(
     return;
   }
   const response = await handler(request);
+  const options = { ...given, owner: requestOwner(request) };
   const text = responseText(response);
   if (text !== undefined) {
     const fields = Object.fromEntries(response.headers);

@@ -29,3 +29,20 @@ test('a client that has stopped reading is disconnected for others, and one that
   expect(cuts).toEqual(['silent']);
   expect(unsent.begin(1, () => {})).toBeUndefined();
 });
+
+test('one owner has at most half of it, and its silent clients make space for its own', () => {
+  let now = 0;
+  const cuts: string[] = [];
+  const unsent = new UnsentBytes(100, () => now);
+  const begin = (owner: string, bytes: number) =>
+    unsent.begin(bytes, () => cuts.push(owner), owner);
+  expect(begin('ann', 30)).toBeDefined();
+  expect(begin('ann', 30)).toBeUndefined();
+  const other = begin('bob', 60);
+  expect(other).toBeDefined();
+  now = 1500;
+  expect(begin('ann', 30)).toBeDefined();
+  expect(cuts).toEqual(['ann']);
+  other?.end();
+  expect(begin('bob', 50)).toBeDefined();
+});

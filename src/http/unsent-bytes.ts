@@ -14,19 +14,22 @@ export interface Sending {
 /** A long response that its client has not read to the end. */
 interface UnreadResponse {
   readonly bytes: number;
+  readonly owner: string | undefined;
   readAt: number;
   readonly cut: () => void;
 }
 
 /**
  * Limits the memory of long responses that clients have not read yet, over all connections. Without
- * it, a client that sends many small requests and reads nothing fills the memory.
+ * it, a client that sends many small requests and reads nothing fills the memory. One owner has at
+ * most half of it: clients that read slowly would otherwise block those of other owners.
  */
 export class UnsentBytes {
   readonly #max: number;
   readonly #now: () => number;
   /** The response that was read longest ago comes first. */
   readonly #sendings = new Set<UnreadResponse>();
+  readonly #owners = new Map<string, number>();
   #bytes = 0;
 
   constructor(max: number = defaultMax(), now: () => number = () => performance.now()) {
@@ -37,17 +40,22 @@ export class UnsentBytes {
   /**
    * Reserves the bytes of a long response; returns `undefined` if the limit does not allow it.
    * Clients that have stopped reading are disconnected to make space: `cut` ends their response.
+   * Without an `owner`, all clients are one.
    */
-  begin(bytes: number, cut: () => void): Sending | undefined {
+  begin(bytes: number, cut: () => void, owner?: string): Sending | undefined {
     for (const sending of this.#sendings) {
-      if (this.#fits(bytes) || this.#now() - sending.readAt < UNREAD_MS) break;
+      const isFull = !this.#fits(bytes);
+      if (!isFull && this.#fitsOwner(bytes, owner)) break;
+      if (this.#now() - sending.readAt < UNREAD_MS) break;
+      // The clients of others make no space in what this owner may have.
+      if (!isFull && sending.owner !== owner) continue;
       this.#end(sending);
       sending.cut();
     }
-    if (!this.#fits(bytes)) return undefined;
-    const sending = { bytes, readAt: this.#now(), cut };
+    if (!this.#fits(bytes) || !this.#fitsOwner(bytes, owner)) return undefined;
+    const sending = { bytes, owner, readAt: this.#now(), cut };
     this.#sendings.add(sending);
-    this.#bytes += bytes;
+    this.#count(sending, bytes);
     return {
       // It keeps all of its bytes: a response is in memory as a whole until its last byte is sent.
       progress: () => {
@@ -64,8 +72,22 @@ export class UnsentBytes {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#max;
   }
 
+  // One response of an owner is allowed as well.
+  #fitsOwner(bytes: number, owner: string | undefined): boolean {
+    const own = owner === undefined ? undefined : this.#owners.get(owner);
+    return own === undefined || own + bytes <= this.#max / 2;
+  }
+
   #end(sending: UnreadResponse): void {
-    if (this.#sendings.delete(sending)) this.#bytes -= sending.bytes;
+    if (this.#sendings.delete(sending)) this.#count(sending, -sending.bytes);
+  }
+
+  #count({ owner }: UnreadResponse, bytes: number): void {
+    this.#bytes += bytes;
+    if (owner === undefined) return;
+    const own = (this.#owners.get(owner) ?? 0) + bytes;
+    if (own > 0) this.#owners.set(owner, own);
+    else this.#owners.delete(owner);
   }
 }
 

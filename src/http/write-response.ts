@@ -9,6 +9,8 @@ export interface WriteOptions {
   readonly onError: (error: unknown) => void;
   /** What waits for all clients of the server together. */
   readonly unsent: UnsentBytes;
+  /** Whose request it is, on a server that authenticates callers. */
+  readonly owner?: string | undefined;
 }
 
 /** How long the headers of a stream wait for its first text while other streams begin as well. */
@@ -108,7 +110,11 @@ export async function writeLong(
   disconnect: Cancellation,
   options: WriteOptions,
 ): Promise<void> {
-  const sending = options.unsent.begin(bytes.length, () => cutUnread(outgoing, options));
+  const sending = options.unsent.begin(
+    bytes.length,
+    () => cutUnread(outgoing, options),
+    options.owner,
+  );
   if (!sending) {
     outgoing.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '1' });
     outgoing.end('Too many long responses are being sent; retry later.\n');
@@ -156,7 +162,7 @@ function beginOrCut(
   outgoing: ServerResponse,
   options: WriteOptions,
 ): Sending | undefined {
-  const sending = options.unsent.begin(bytes, () => cutUnread(outgoing, options));
+  const sending = options.unsent.begin(bytes, () => cutUnread(outgoing, options), options.owner);
   if (sending) return sending;
   options.onError(
     new DuolaneError(

@@ -1,4 +1,5 @@
 export { type CursorOptions, StreamingAdapter } from './sources/streaming-adapter.ts';
+export { callToEnd, type CallToEndOptions } from './sources/call-to-end.ts';
 export type { ConnectSource } from './sources/lazy-connection.ts';
 export {
   gateway,

@@ -2,6 +2,10 @@ import type { Answer, Ask, InputRequest } from '../ask.ts';
 import type { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+import type { SourceTasks, ToolTask } from './task-types.ts';
+
+export type { SourceTasks, TaskOptions, ToolTask } from './task-types.ts';
+export type { MessageSendOptions, MessageTransport } from './transport-types.ts';
 
 /**
  * A provider of tools. Lists and calls are pulled; breaking out of a loop cancels the upstream
@@ -16,8 +20,9 @@ export interface ToolSource {
   listTools(options?: ListOptions): Items<Tool>;
   /**
    * Calls a tool. Yields any number of `progress`, `partial` and `log` events, then exactly one
-   * `result` or `input`. Throws only if the call itself failed (unknown tool, transport); a tool
-   * that fails, and arguments that its schema rejects, give a `result` with `isError`.
+   * `result` or `input`, or `task` if the option `task` is set. Throws only if the call itself
+   * failed (unknown tool, transport); a tool that fails, and arguments that its schema rejects,
+   * give a `result` with `isError`.
    *
    * @example
    * ```ts
@@ -41,6 +46,8 @@ export interface ToolSource {
    * reported once; a reconnect counts as a change of every list.
    */
   listen?(options?: SourceListenOptions): AsyncIterable<SourceChange>;
+  /** The calls that became tasks; see `task` of `CallOptions`. */
+  readonly tasks?: SourceTasks;
 }
 
 /** The options of `listen`. */
@@ -72,6 +79,10 @@ export interface AskOptions extends Attributed {
 export interface CallOptions extends Attributed {
   /** Unix time in ms after which the call fails with `timeout`. */
   readonly deadline?: number | undefined;
+  /** Whether the call may become a task; the source decides, and `task` is the last event. */
+  readonly task?: boolean | undefined;
+  /** The authenticated owner of the call, who alone finds its task. */
+  readonly owner?: string | undefined;
 }
 
 /** One change of a source; `uri` names the resource of a `resource` change. */
@@ -116,9 +127,7 @@ export interface ToolCall {
   readonly state?: string;
 }
 
-/**
- * What a call yields: any number of `progress`, `partial` and `log`, then one `input` or `result`.
- */
+/** What a call yields: any number of `progress`, `partial` and `log`, then one of the others. */
 export type ToolEvent =
   | {
       readonly type: 'progress';
@@ -140,6 +149,8 @@ export type ToolEvent =
     }
   /** The last event: nothing is kept waiting. Repeat the call with the answers. */
   | { readonly type: 'input'; readonly requests: readonly InputRequest[]; readonly state?: string }
+  /** The last event: the call goes on as a task. Only for a call with the option `task`. */
+  | { readonly type: 'task'; readonly task: ToolTask }
   /** The last event. */
   | { readonly type: 'result'; readonly result: ToolResult };
 
@@ -179,7 +190,7 @@ export interface ReceiveOptions extends Abortable {
    * The authenticated caller. The state of a call that waits for answers is valid for this owner
    * only.
    */
-  readonly owner?: string;
+  readonly owner?: string | undefined;
 }
 
 /**
@@ -235,6 +246,11 @@ export interface ToolDefinition {
    * default.
    */
   readonly concurrency?: number;
+  /**
+   * Whether calls may take long: then they become tasks, for clients that can handle them, if the
+   * registry is offered with `withTasks`. `required`: clients that cannot are refused.
+   */
+  readonly long?: boolean | 'required';
 }
 
 /**
@@ -268,6 +284,12 @@ export interface ToolContext {
    * awaited.
    */
   progress(done: number, total?: number, message?: string): Promise<void>;
+  /**
+   * Continues the call as a task, for a handler that knows only now that it takes long. It works as
+   * `ask` does: it rejects with `suspended`, and the handler runs again in the task, where it
+   * resolves. It resolves immediately if the call cannot become a task.
+   */
+  continueAsTask(): Promise<void>;
   readonly meta?: JsonObject;
   /** What the client of the call supports; absent if it is not known. */
   readonly clientCapabilities?: JsonObject;
@@ -291,48 +313,6 @@ export interface ToolContext {
     request: { readonly method: string; readonly params?: JsonObject },
     schema?: unknown,
   ) => Promise<JsonObject>;
-}
-
-/** The options of `MessageTransport.send`. */
-export interface MessageSendOptions extends Abortable {
-  /**
-   * Receives the messages on the own stream of a request instead of `incoming`, its response
-   * included. It is awaited. Transports without such streams ignore it.
-   */
-  readonly onMessage?: (message: JsonObject) => Promise<void>;
-  /** The id of the peer's request that the message belongs to, for a transport that `relates`. */
-  readonly request?: string | number;
-}
-
-/** A bidirectional transport for JSON-RPC messages, such as the control lane, a pipe or HTTP. */
-export interface MessageTransport {
-  /**
-   * Sends one message. Resolves when the peer has taken it. On a transport with a stream per
-   * request, it resolves when that stream has delivered the response and rejects if the response is
-   * lost; the signal closes that stream. Other transports may ignore the signal.
-   */
-  send(message: JsonObject, options?: MessageSendOptions): Promise<void>;
-  /** The messages of the peer, for one reader; ends when the peer has disconnected. */
-  readonly incoming: AsyncIterable<JsonObject>;
-  /**
-   * Whether closing the stream of a request cancels it. Then no `notifications/cancelled` is sent.
-   */
-  readonly cancelsByClosing?: boolean;
-  /**
-   * Whether a person may have to log in before a response arrives. Then `protocol: 'auto'` does not
-   * take silence as a sign of an old server.
-   */
-  readonly mayWait?: boolean;
-  /**
-   * The id of our request on whose own stream an incoming message arrived, if the transport has
-   * such streams.
-   */
-  requestOf?(message: JsonObject): string | number | undefined;
-  /** Whether the transport passes on which request a sent message belongs to (`requestOf`). */
-  readonly relates?: boolean;
-  /** Called when a received notification or response was handled, so that its sender knows. */
-  handled?(message: JsonObject): Promise<void>;
-  close?(): Promise<void>;
 }
 
 /** The options of every server side (`offerMessages`, `offerHttp`, `offerStdio`). */

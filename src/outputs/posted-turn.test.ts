@@ -13,7 +13,8 @@ describe('a posted answer', () => {
   });
   test.each<[string, InputRequest, readonly string[], string | undefined]>([
     ['its own id before that of its call', question('c/1'), ['c', 'c/1'], 'c/1'],
-    ['the first of its calls', question('a/b/c', 'x'), ['a/b', 'x', 'a'], 'a/b'],
+    ['the first of its calls', question('a/b/c'), ['a/b', 'x', 'a'], 'a/b'],
+    ['no other call than the one it names', question('a/b/c', 'x'), ['a/b', 'x', 'a'], 'x'],
     ['the call that it names', question('q', 'x'), ['y', 'x'], 'x'],
     ['no call whose id only begins alike', question('call/1'), ['ca', 'call/'], undefined],
     ['the first of two that are equal', question('q'), ['q', 'q'], 'q'],
@@ -97,6 +98,12 @@ test('one yes to a call does not decide several approvals of it', () => {
   );
   const each = pending.map(({ id }, index) => ({ id, content: index === 0 }));
   expect(answersTo(pending, each).map(({ action }) => action)).toEqual(['accept', 'decline']);
+});
+
+test('a yes to a call does not decide the question of a call whose id starts with that id', () => {
+  const pending = [{ id: 'c/x/ok', kind: 'approval' as const, callId: 'c/x' }];
+  expect(answersTo(pending, [{ id: 'c', content: true }])).toEqual([]);
+  expect(answersTo(pending, [{ id: 'c/x', content: true }])).toHaveLength(1);
 });
 
 describe('a file that a front end posts', () => {

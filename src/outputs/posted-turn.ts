@@ -44,9 +44,7 @@ export function answersTo(
   const decided = new Set<PostedAnswer>();
   return pending.flatMap((request): Answer[] => {
     const exact = indexes.get(request.id);
-    const near = [request.callId, ...callsOf(request.id)].flatMap(
-      (id) => (id === undefined ? undefined : indexes.get(id)) ?? [],
-    );
+    const near = callsOf(request).flatMap((id) => indexes.get(id) ?? []);
     const found = given[exact ?? Math.min(...near)];
     if (!found) return [];
     if (exact === undefined && request.kind === 'approval') {
@@ -61,8 +59,12 @@ export function answersTo(
   });
 }
 
-/** The calls that a question may belong to (see `belongsTo`): its id up to each of its slashes. */
-function callsOf(id: string): readonly string[] {
+/**
+ * The calls that a question may belong to (see `belongsTo`): the one that it names, or, if it names
+ * none, its id up to each of its slashes.
+ */
+function callsOf({ id, callId }: InputRequest): readonly string[] {
+  if (callId !== undefined) return [callId];
   const calls: string[] = [];
   for (let at = id.indexOf('/'); at !== -1; at = id.indexOf('/', at + 1))
     calls.push(id.slice(0, at));

@@ -6,7 +6,7 @@ import { safeLogger } from '../event/safe-logger.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
-import { endStream, isCutOff, urlOf } from '../http/node-request.ts';
+import { endStream, isCutOff, setRequestOwner, urlOf } from '../http/node-request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
 import { omitUndefined } from '../json.ts';
 import { Disposer } from '../stream/disposer.ts';
@@ -168,6 +168,7 @@ async function open(
     return until === undefined ? undefined : async () => Date.now() < until;
   };
   const metrics = await createMetrics(options);
+  closing.defer(() => metrics[Symbol.dispose]());
   const { graceMs, timeoutMs, maxRuns, queue } = options;
   const { maxRunsPerOwner } = limits;
   let state: 'starting' | 'ready' | 'draining' = 'starting';
@@ -199,6 +200,7 @@ async function open(
           const { response } = passed;
           if (!response) {
             const { owner } = passed;
+            if (options.auth) setRequestOwner(request, owner ?? '');
             const may = mayGoOn(request, passed);
             const routed = await route(request, owner);
             const end = (): void => endStream(request, EXPIRED);

@@ -67,6 +67,49 @@ describe('limits', () => {
     await rm(directory, { recursive: true });
   });
 
+  test('maxUnsentBytes leaves half of it to other owners', async () => {
+    const long: Agent = async function* () {
+      for (let n = 0; n < 64; n++)
+        yield { type: 'text.delta', id: 't', delta: 'x'.repeat(250_000) };
+    };
+    await using served = await serve(long, {
+      log: memoryLog(),
+      page: false,
+      logger: SILENT,
+      auth: { bearer: { ada: 'alpha', bob: 'beta' } },
+      limits: { maxUnsentBytes: 40_000_000 },
+    });
+    const begun = async (secret: string): Promise<string> => {
+      const authorization = `Bearer ${secret}`;
+      const sent = await post(
+        `${served.url}/api/agents/agent/turns`,
+        { text: 'hi' },
+        { authorization },
+      );
+      const { task } = (await sent.json()) as { readonly task: string };
+      for await (const entry of served.log.read(task, 0)) if (entry.type === 'run.finished') break;
+      return `/api/tasks/${task}`;
+    };
+    const [own, other] = [await begun('alpha'), await begun('beta')];
+    const silent = await Promise.all(
+      [1, 2].map(async () => {
+        const client = connect(Number(new URL(served.url).port), '127.0.0.1');
+        client.on('error', () => {});
+        client.write(
+          `GET ${own} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer alpha\r\n\r\n`,
+        );
+        await once(client, 'readable');
+        return client;
+      }),
+    );
+    const response = await fetch(`${served.url}${other}`, {
+      headers: { authorization: 'Bearer beta' },
+    });
+    expect(response.status).toBe(200);
+    expect((await response.text()).length).toBeGreaterThan(16_000_000);
+    for (const client of silent) client.destroy();
+  });
+
   test.each(['/a2a', '/api/agents/agent/turns', '/mcp'])(
     'maxReceivingBytes counts bodies that arrive slowly (%s)',
     async (path) => {

@@ -1,6 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
 import { DuolaneError } from '../errors.ts';
-import type { AgentEvent, Part, Snapshot } from '../event/types.ts';
+import { partsChars, turnChars } from '../event/fold/turns.ts';
+import type { AgentEvent, Snapshot } from '../event/types.ts';
+import { jsonChars } from '../json.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 
 /**
@@ -41,22 +43,16 @@ export function writtenBy(events: readonly AgentEvent[]): number {
 }
 
 /** Returns roughly how many characters a snapshot takes. */
-export function snapshotChars({ text, artifacts, turns, said = [] }: Snapshot): number {
+export function snapshotChars(snapshot: Snapshot): number {
+  const { text, artifacts, turns, unserved, said = [], waits = [] } = snapshot;
+  const { calls, pending, answers } = snapshot;
   let chars = 1024 + text.length;
   for (const { parts } of artifacts) chars += partsChars(parts);
-  for (const { parts } of turns) chars += partsChars(parts);
+  for (const turn of turns) chars += turnChars(turn);
+  for (const turn of unserved) if (!turns.includes(turn)) chars += turnChars(turn);
   for (const each of said) chars += each.text.length;
-  return chars;
-}
-
-/**
- * Returns roughly how many characters parts take: data has no length, and an entry has its limit.
- */
-export function partsChars(parts: readonly Part[]): number {
-  let chars = 0;
-  for (const part of parts)
-    if ('text' in part) chars += part.text.length;
-    else chars += 'bytes' in part ? part.bytes.length : 1024;
+  for (const list of [calls, pending, answers, waits])
+    for (const each of list) chars += jsonChars(each);
   return chars;
 }
 

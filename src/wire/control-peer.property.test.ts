@@ -100,7 +100,7 @@ test('every request of ours is settled exactly once, for any frames in any order
     }),
     { numRuns: 500 },
   );
-}, 60_000);
+});
 
 test('while a request of the peer is served, only our handler responds under its id', () => {
   fc.assert(
@@ -131,7 +131,7 @@ test('while a request of the peer is served, only our handler responds under its
     }),
     { numRuns: 500 },
   );
-}, 60_000);
+});
 
 test('after closeWrite nothing is written, and every lost response is reported', () => {
   fc.assert(
@@ -151,7 +151,7 @@ test('after closeWrite nothing is written, and every lost response is reported',
     }),
     { numRuns: 500 },
   );
-}, 60_000);
+});
 
 test('a response in either envelope settles the request that it names, and no other', () => {
   fc.assert(

@@ -133,7 +133,7 @@ test('receivers that fail hold nothing of their tasks in memory, also after a re
     expect((await response).status).toBe(200);
   }
   expect(await next.lives()).toBe(true);
-}, 240_000);
+});
 
 const PLACES = ['junk', 'metadata'] as const;
 
@@ -152,7 +152,6 @@ test.each(PLACES)(
     }
     expect(statuses).toEqual([]);
   },
-  120_000,
 );
 
 test('the same applies over gRPC', async () => {
@@ -174,7 +173,7 @@ test('the same applies over gRPC', async () => {
   }
   expect(failed).toBe(0);
   expect(await server.lives()).toBe(true);
-}, 120_000);
+});
 
 const rpc = (method: string, params: object, id?: number): object => ({
   jsonrpc: '2.0',
@@ -201,7 +200,7 @@ test('an MCP session keeps nothing long that its client sent', async () => {
     expect((await (await server.post('/mcp', level, own)).response).text).toContain('-32602');
   }
   expect(await server.lives()).toBe(true);
-}, 120_000);
+});
 
 test('calls of slow tools have a limit of memory; further ones are refused', async () => {
   const server = await attacked();
@@ -214,4 +213,4 @@ test('calls of slow tools have a limit of memory; further ones are refused', asy
   }
   await expect.poll(() => statuses).toEqual(Array.from({ length: 11 }, () => 503));
   expect(await server.lives()).toBe(true);
-}, 120_000);
+});

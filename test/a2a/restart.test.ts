@@ -69,7 +69,6 @@ verifies(
     expect(textOf(continues)).toBe(whole);
     expect(textOf(resumable)).toBe(whole);
   },
-  90_000,
 );
 
 verifies(
@@ -89,7 +88,6 @@ verifies(
     expect(stream.text).toBe(whole);
     expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
   },
-  60_000,
 );
 
 verifies(
@@ -113,7 +111,6 @@ verifies(
       else expect(text).toMatch(/retry: \d+\n\n$/);
     }
   },
-  60_000,
 );
 
 test('a client that stops reading costs the server little memory, and can resume', async () => {
@@ -141,4 +138,4 @@ test('a client that stops reading costs the server little memory, and can resume
   let rest = 0;
   for await (const event of caller.subscribe(id, '3')) rest += JSON.stringify(event).length;
   expect(rest).toBeGreaterThan(2390 * 64 * 1024);
-}, 120_000);
+});

@@ -140,7 +140,6 @@ verifies(
       { numRuns: 1000 },
     );
   },
-  60_000,
 );
 
 const isFinal = ({ data }: SseMessage): boolean =>

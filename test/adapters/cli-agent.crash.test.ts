@@ -121,6 +121,5 @@ describe('a run that is killed ends like an unbroken one', () => {
       compare(ended, whole);
       expect(ended.effects.filter((id) => id === callId)).toHaveLength(2);
     },
-    60_000,
   );
 });

@@ -6,6 +6,7 @@ import type { Answer, InputRequest } from '../../src/ask.ts';
 import { cli, type CliOptions } from '../../src/adapters/cli-agent.ts';
 import { advance } from '../../src/event/fold/advance.ts';
 import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
+import { truncateEvent } from '../../src/event/truncate-event.ts';
 import type { AgentEvent, Snapshot } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import { createRunner, memoryLog } from '../../src/task/index.ts';
@@ -49,6 +50,7 @@ const modelOf = (inputs: readonly object[]): string => `
 
 const MALLORY = { to: 'mallory' };
 const ALICE = { to: 'alice' };
+const HUGE = { to: 'bob', note: 'x'.repeat(2_000_000) };
 type Reply = Omit<Answer, 'id'>;
 
 test.each<[string, readonly object[], Reply, CliOptions, readonly object[]]>([
@@ -106,16 +108,18 @@ function suspended(
   calls: readonly object[],
   requests: readonly InputRequest[],
   answers: readonly Answer[],
+  ids: readonly string[] = [],
 ): Snapshot {
   const events: AgentEvent[] = [
     { type: 'run.started', sessionId: '5f0a2f1c-6f0c-4f9e-9a4e-000000000000', at: 0 },
     ...calls.map((args, i): AgentEvent => {
-      return { type: 'tool.called', callId: `c${i + 1}`, name: 'mcp__bank__pay', args, at: 0 };
+      const callId = ids[i] ?? `c${i + 1}`;
+      return { type: 'tool.called', callId, name: 'mcp__bank__pay', args, at: 0 };
     }),
     ...requests.map((request): AgentEvent => ({ type: 'input.required', request, at: 0 })),
     { type: 'run.finished', outcome: 'input-required', text: '', at: 0 },
   ];
-  const asleep = foldRun(newTask(), events);
+  const asleep = foldRun(newTask(), events.map(truncateEvent));
   const next = turnOf('m2', { parts: [], answers: [...answers] });
   return advance(asleep, numbered({ type: 'turn.submitted', turn: next }, asleep.seq + 1));
 }
@@ -134,7 +138,14 @@ const accept = (id: string, content?: unknown): Answer => ({
 });
 
 test.each<
-  [string, readonly object[], readonly InputRequest[], readonly Answer[], readonly object[]]
+  [
+    string,
+    readonly object[],
+    readonly InputRequest[],
+    readonly Answer[],
+    readonly object[],
+    ids?: readonly string[],
+  ]
 >([
   [
     'that was declined does not run',
@@ -165,22 +176,48 @@ test.each<
     [accept('c1/permission')],
     [ALICE],
   ],
-])('of a CLI that cannot repeat it, a call %s', async (_, calls, requests, answers, expected) => {
-  const home = tempHome();
-  const { paid, options } = bank();
-  const agent = cli({
-    cwd: home,
-    env: { ...stubEnv({ turns: [[{ result: { result: 'done' } }]] }), HOME: home },
-    pathToClaudeCodeExecutable: STUB_CLI,
-    ...options,
-  });
-  const task = suspended(calls, requests, answers);
-  const { ctx } = contextFor(task);
-  const events: AgentEvent[] = [];
-  for await (const event of normalizeAgent(agent)(turnOf('m1'), ctx)) events.push(event);
-  expect(checkLaws(events, { calls: task.calls })).toEqual([]);
-  expect(events.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'completed' });
-  expect(paid).toEqual(expected);
-  const failed = events.filter(({ type }) => type === 'tool.failed');
-  expect(failed).toHaveLength(calls.length - expected.length);
-});
+  [
+    'that was too large for the log does not run with what is left of it',
+    [HUGE],
+    [permission('c1', HUGE)],
+    [accept('c1/permission')],
+    [],
+  ],
+  [
+    'whose id begins that of an approved call does not run',
+    [MALLORY, ALICE],
+    [permission('c1/x', ALICE)],
+    [accept('c1/x/permission')],
+    [ALICE],
+    ['c1', 'c1/x'],
+  ],
+  [
+    'whose id begins that of a call with its own question does not run',
+    [MALLORY, ALICE],
+    [{ ...permission('c1/permission', ALICE) }],
+    [accept('c1/permission/permission')],
+    [ALICE],
+    ['c1', 'c1/permission'],
+  ],
+])(
+  'of a CLI that cannot repeat it, a call %s',
+  async (_, calls, requests, answers, expected, ids) => {
+    const home = tempHome();
+    const { paid, options } = bank();
+    const agent = cli({
+      cwd: home,
+      env: { ...stubEnv({ turns: [[{ result: { result: 'done' } }]] }), HOME: home },
+      pathToClaudeCodeExecutable: STUB_CLI,
+      ...options,
+    });
+    const task = suspended(calls, requests, answers, ids);
+    const { ctx } = contextFor(task);
+    const events: AgentEvent[] = [];
+    for await (const event of normalizeAgent(agent)(turnOf('m1'), ctx)) events.push(event);
+    expect(checkLaws(events, { calls: task.calls })).toEqual([]);
+    expect(events.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'completed' });
+    expect(paid).toEqual(expected);
+    const failed = events.filter(({ type }) => type === 'tool.failed');
+    expect(failed).toHaveLength(calls.length - expected.length);
+  },
+);

@@ -331,6 +331,35 @@ test('a command that was running at a stop is not run again; the model gets an e
   expect(JSON.stringify(result)).toContain('It may have had effects');
 });
 
+test('a command that was permitted and was running at a stop is not run again', async () => {
+  const at = place();
+  const effects = join(at.home, 'effects');
+  const bash = { tools: ['Bash'] };
+  const database = memoryDatabase();
+  {
+    await using first = replica(at, 'first', database, bash);
+    const command = `echo ran >> ${effects}; sleep 60`;
+    await first.runner.submit(turn('a', 't1', { parts: [{ text: `Bash ${command}` }] }));
+    const { pending } = await until(first.log, 't1', (task) => task.pending.length === 1);
+    await first.runner.submit(answer('a', 't1', pending[0]?.id ?? ''));
+    while (!existsSync(effects)) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await using second = replica(at, 'second', database, bash);
+  const again = new Promise<string>((resolve) => {
+    const timer = setInterval(() => {
+      if (readFileSync(effects, 'utf8') === 'ran\n') return;
+      clearInterval(timer);
+      resolve('ran again');
+    });
+    onTestFinished(() => clearInterval(timer));
+  });
+  const end = until(second.log, 't1', ended);
+  expect(await Promise.race([end, again])).toMatchObject({ state: 'completed' });
+  expect(readFileSync(effects, 'utf8')).toBe('ran\n');
+  const [result] = resultsIn(at.requests().at(-1));
+  expect(JSON.stringify(result)).toContain('It may have had effects');
+});
+
 test('a run that is stopped while its tool works goes on elsewhere with the same request', async () => {
   const at = place();
   const database = memoryDatabase();

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { query } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { RawHost, requestOf, Workspace } from './workspace.ts';
+import { AGENT, RawHost, requestOf, Workspace } from './workspace.ts';
 
 const call = { tools: [{ name: 'mcp__calc__add' }] };
 const SECRET = 'the secret result';
@@ -150,4 +151,49 @@ test('a blocking UserPromptSubmit hook that fails blocks a message that joins a 
   expect(run.result).toMatchObject({ subtype: 'error_during_execution', is_error: true });
   expect(String(run.result['errors'])).toContain('the policy service is down');
   expect(JSON.stringify(run.host.seen)).not.toContain('the model saw');
+});
+
+test('a PreToolUse hook that allows a call does not override an ask or a deny rule', async () => {
+  await using workspace = await Workspace.open();
+  const model = await workspace.script([
+    {
+      tools: ['a', 'b', 'c'].map((name) => ({ name: 'Bash', input: { command: `echo ${name}` } })),
+    },
+    { text: 'done' },
+  ]);
+  const asked: unknown[] = [];
+  const run = query({
+    prompt: 'go',
+    options: {
+      pathToClaudeCodeExecutable: AGENT,
+      cwd: workspace.cwd,
+      env: workspace.env,
+      model,
+      tools: ['Bash'],
+      settings: { permissions: { ask: ['Bash(echo b)'], deny: ['Bash(echo c)'] } },
+      hooks: {
+        PreToolUse: [
+          {
+            hooks: [
+              async () => ({
+                hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision: 'allow' },
+              }),
+            ],
+          },
+        ],
+      },
+      canUseTool: async (_name, { command }) => {
+        asked.push(command);
+        return { behavior: 'deny', message: 'no' };
+      },
+    },
+  });
+  const results: unknown[] = [];
+  for await (const message of run) {
+    const { content } = (message as unknown as { message?: { content?: unknown } }).message ?? {};
+    if (message.type === 'user' && Array.isArray(content))
+      results.push(...content.map((block: { is_error?: boolean }) => block.is_error === true));
+  }
+  expect(asked).toEqual(['echo b']);
+  expect(results).toEqual([false, true, true]);
 });

@@ -1,7 +1,9 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { query, createSdkMcpServer, tool } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { AGENT, Workspace } from './workspace.ts';
+import { AGENT, RawHost, Workspace } from './workspace.ts';
 
 const blocksOf = (message: JsonObject): readonly JsonObject[] => {
   const { content } = (message['message'] ?? {}) as JsonObject;
@@ -55,3 +57,62 @@ test.each([
     expect(results).toEqual(['call_0', 'call_0_2']);
   },
 );
+
+/** The requests to a model that plays `body`; `n` counts them. */
+async function requestsTo(
+  body: string,
+  prompts: readonly string[],
+  seen: (host: RawHost) => void = () => {},
+): Promise<readonly { readonly role: string; readonly content: JsonObject[] }[][]> {
+  await using workspace = await Workspace.open();
+  const [file, notes] = ['model.mjs', 'notes'].map((name) => join(workspace.root, name));
+  await writeFile(
+    file as string,
+    `import { appendFileSync } from 'node:fs';
+     let n = 0;
+     export default async function* model({ messages }) {
+       n += 1;
+       appendFileSync(${JSON.stringify(notes)}, JSON.stringify(messages) + '\\n');
+       ${body}
+     }`,
+  );
+  await using host = new RawHost(workspace, ['--model', `module:${file}`, '--tools=default']);
+  for (const prompt of prompts) {
+    host.prompt(prompt);
+    await host.result();
+  }
+  seen(host);
+  const lines = (await readFile(notes as string, 'utf8')).trim().split('\n');
+  return lines.map((line) => JSON.parse(line));
+}
+
+test('model messages with the same id stay separate messages', async () => {
+  const requests = await requestsTo(
+    `yield { type: 'start', id: 'msg' };
+     if (n > 1) return yield 'answer ' + n;
+     yield { type: 'tool_use', id: 'a', name: 'Glob' };
+     yield { type: 'tool_input', json: '{"pattern": "*"}' };`,
+    ['one', 'two'],
+  );
+  const last = requests.at(-1)?.map(({ content }) => content.map(({ type, text }) => text ?? type));
+  expect(last).toEqual([['one'], ['tool_use'], ['tool_result'], ['answer 2'], ['two']]);
+});
+
+test('call ids have neither slashes nor characters that cannot be stored, and a limited length', async () => {
+  let ids: unknown[] = [];
+  await requestsTo(
+    `if (n > 1) return yield 'done';
+     for (const id of ['a/b', '\\ud800', 'functions.Glob:0', 'x'.repeat(100_000)]) {
+       yield { type: 'tool_use', id, name: 'Glob' };
+       yield { type: 'tool_input', json: '{"pattern": "*"}' };
+     }`,
+    ['go'],
+    (host) => {
+      ids = host.seen
+        .flatMap(blocksOf)
+        .filter(({ type }) => type === 'tool_result')
+        .map(({ tool_use_id: id }) => id);
+    },
+  );
+  expect(ids).toEqual(['a_b', '_', 'functions.Glob:0', 'x'.repeat(256)]);
+});

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -244,6 +245,14 @@ describe('is refused, and nothing runs:', () => {
     const file = join(ws.cwd, '.claude', 'settings.json');
     await mkdir(dirname(file));
     await writeFile(file, '{ "permissions": ');
+    expect(hasRun(await run(ws, { settingSources: ['project'] }))).toBe(false);
+  });
+
+  test('a settings file that is a pipe, without waiting for its other end', async () => {
+    await using ws = await Workspace.open();
+    const file = join(ws.cwd, '.claude', 'settings.json');
+    await mkdir(dirname(file));
+    execFileSync('mkfifo', [file]);
     expect(hasRun(await run(ws, { settingSources: ['project'] }))).toBe(false);
   });
 

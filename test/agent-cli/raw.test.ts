@@ -103,6 +103,7 @@ test.each([
   [['--settings', '{}', '--mcp-config', '{bad'], 'invalid --mcp-config: expected a JSON object'],
   [['--output-format', 'stream-json'], 'must be given together with --verbose'],
   [['--model', 'script:./missing.json'], 'cannot read script'],
+  [['--model', 'script:[{"text":}]'], 'cannot read inline script'],
   [['--model', 'claude-sonnet-5'], 'unknown model "claude-sonnet-5"'],
 ])('an invalid value ends the process with exit code 1: %j', async (args, text) => {
   await using ws = await Workspace.open();

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -118,7 +118,7 @@ suite('files that other programs run later', missing(), () => {
     ]);
     expect((await readdir(ws.cwd)).toSorted()).toEqual(['.envrc', 'evil', 'link', 'x']);
     expect(await readFile(join(ws.cwd, '.envrc'), 'utf8')).toBe('as it was');
-  }, 60_000);
+  });
 
   test('startup files are protected in every writable folder, and from the file tools', async () => {
     await using ws = await openWorkspace();
@@ -141,7 +141,7 @@ suite('files that other programs run later', missing(), () => {
     expect(results.map(({ failed }) => failed)).toEqual(results.map(() => true));
     expect(await readdir(other)).toEqual([]);
     expect(await readdir(ws.cwd)).toEqual([]);
-  }, 60_000);
+  });
 
   test('git runs nothing that a command added to its repository', async () => {
     await using ws = await openWorkspace();
@@ -160,7 +160,7 @@ suite('files that other programs run later', missing(), () => {
     git(ws.cwd, 'commit', '-q', '--allow-empty', '-m', 'later');
     expect(existsSync(owned)).toBe(false);
     expect(existsSync(join(ws.cwd, '.git/commondir'))).toBe(false);
-  }, 60_000);
+  });
 
   test('git runs nothing in a repository that a command created', async () => {
     await using ws = await openWorkspace();
@@ -197,7 +197,7 @@ suite('files that other programs run later', missing(), () => {
       spawnSync('git', ['status'], { cwd: join(ws.cwd, name), env: { ...ENV, HOME: ws.root } });
     expect(existsSync(owned)).toBe(false);
     expect(existsSync(join(ws.cwd, 'fine/.git/config'))).toBe(true);
-  }, 60_000);
+  });
 
   test('nested repositories, submodules and worktrees are protected', async () => {
     await using ws = await openWorkspace();
@@ -226,7 +226,7 @@ suite('files that other programs run later', missing(), () => {
     for (const name of ['.', 'lib', 'tree', 'deeper/er', 'away/er'])
       spawnSync('git', ['status'], { cwd: join(ws.cwd, name), env: { ...ENV, HOME: ws.root } });
     expect(existsSync(owned)).toBe(false);
-  }, 60_000);
+  });
 
   test('a worktree keeps the file that names its repository', async () => {
     await using ws = await openWorkspace();
@@ -240,7 +240,7 @@ suite('files that other programs run later', missing(), () => {
       ['--add-dir', tree],
     );
     expect(await readFile(join(tree, '.git'), 'utf8')).toBe(before);
-  }, 60_000);
+  });
 
   test('hooks that the config of the repository names are closed', async () => {
     await using ws = await openWorkspace();
@@ -251,7 +251,7 @@ suite('files that other programs run later', missing(), () => {
       'mv tools tools2',
     ]);
     expect(existsSync(join(ws.cwd, 'tools'))).toBe(false);
-  }, 60_000);
+  });
 
   test('git works: commit, branch, merge, rebase, gc, and a project inside of a repository', async () => {
     await using ws = await openWorkspace();
@@ -269,7 +269,7 @@ suite('files that other programs run later', missing(), () => {
     expect(inside).toEqual({ text: ws.cwd, failed: false });
     expect(git(ws.cwd, 'log', '--format=%s')).toBe('c\nb\nfirst\n');
     expect((await readdir(ws.cwd)).toSorted()).toEqual(['.git', 'a', 'b', 'c', 'sub']);
-  }, 60_000);
+  });
 
   test('paths of filesystem.allowWrite are writable', async () => {
     await using ws = await openWorkspace();
@@ -287,7 +287,7 @@ suite('files that other programs run later', missing(), () => {
     );
     expect(results.map(({ failed }) => failed)).toEqual([false, false, false, true, false]);
     expect((await readdir(ws.cwd)).toSorted()).toEqual(['.git', '.vscode']);
-  }, 60_000);
+  });
 
   test('a protected file that is a link is refused with a fix', async () => {
     await using ws = await openWorkspace();
@@ -299,5 +299,18 @@ suite('files that other programs run later', missing(), () => {
     expect(code).toBe(1);
     expect(stderr).toContain('cannot be protected, since it is a link');
     expect(await readdir(ws.cwd)).toEqual(['.vscode']);
-  }, 60_000);
+  });
+
+  test('a pipe in place of the config of the repository is refused without waiting', async () => {
+    await using ws = await openWorkspace();
+    execFileSync('git', ['init', '-q', ws.cwd]);
+    await rm(join(ws.cwd, '.git/config'));
+    execFileSync('mkfifo', [join(ws.cwd, '.git/config')]);
+    const settings = JSON.stringify({ sandbox: { enabled: true } });
+    const model = await ws.script([{ text: 'x' }]);
+    await using host = new RawHost(ws, ['--settings', settings, '--model', model]);
+    const { code, stderr } = await host.transport.exited;
+    expect(code).toBe(1);
+    expect(stderr).toContain('cannot be protected, since it is not a regular file');
+  });
 });

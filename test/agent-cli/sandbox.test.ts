@@ -100,7 +100,7 @@ suite('sandbox', why, () => {
       '(exit code 7)',
     ]);
     expect(await readFile(join(ws.cwd, 'b/c/a.txt'), 'utf8')).toBe('hi\n');
-  }, 60_000);
+  });
 
   test('nothing outside of the sandbox can be written', async () => {
     await using ws = await openWorkspace();
@@ -126,7 +126,7 @@ suite('sandbox', why, () => {
     ]);
     expect(existsSync(out)).toBe(false);
     expect(await readFile(join(ws.root, 'there.txt'), 'utf8')).toBe('as it was');
-  }, 60_000);
+  });
 
   test('mounts and namespaces cannot be changed', async () => {
     await using ws = await openWorkspace();
@@ -141,7 +141,7 @@ suite('sandbox', why, () => {
       'mknod dev c 1 3',
       'bwrap --ro-bind / / true',
     ]);
-  }, 60_000);
+  });
 
   test('a command has neither network nor sockets of this machine', async () => {
     await using ws = await openWorkspace();
@@ -171,7 +171,7 @@ suite('sandbox', why, () => {
     const [tcp, unix] = await run(ws, sockets, { network: { allowedDomains: ['*'] } });
     expect(tcp).toEqual({ text: 'reached', failed: false });
     expect(unix).toMatchObject({ failed: true });
-  }, 60_000);
+  });
 
   test('other processes cannot be seen, read, traced or killed', async () => {
     await using ws = await openWorkspace();
@@ -187,7 +187,7 @@ suite('sandbox', why, () => {
       'ps ax | grep -v grep | grep main.js',
     ]);
     expect(other.exitCode).toBeNull();
-  }, 60_000);
+  });
 
   test('a daemon by double fork ends with the call, even with an empty environment', async () => {
     await using ws = await openWorkspace();
@@ -199,7 +199,7 @@ suite('sandbox', why, () => {
     expect(started?.text).toBe('started');
     const pids = spawnSync('pgrep', ['-f', name]).stdout.toString().split('\n').filter(Boolean);
     expect(await survivors(pids.map(Number), 10_000)).toEqual([]);
-  }, 60_000);
+  });
 
   test('secrets in files and in the environment are hidden', async () => {
     const SECRET = 'canary-secret';
@@ -249,7 +249,7 @@ suite('sandbox', why, () => {
     await host.result();
     expect(resultsOf(host).map(({ failed }) => failed)).toEqual([true, true, false]);
     expect(JSON.stringify(resultsOf(host))).not.toContain('vault/key:1');
-  }, 60_000);
+  });
 
   test('hooks and settings of a project cannot be written or replaced', async () => {
     await using ws = await openWorkspace();
@@ -281,7 +281,7 @@ suite('sandbox', why, () => {
     await host.result();
     expect(resultsOf(host)).toMatchObject([{ failed: true }]);
     expect(existsSync(join(ws.cwd, '.git/hooks/pre-commit'))).toBe(false);
-  }, 60_000);
+  });
 
   test('a program called bwrap in the working directory is not used', async () => {
     await using ws = await openWorkspace();
@@ -294,7 +294,7 @@ suite('sandbox', why, () => {
     const again = await run(ws, ['echo still in'], {}, { PATH: path });
     expect(again[0]).toEqual({ text: 'still in', failed: false });
     expect(existsSync(join(ws.root, 'escaped'))).toBe(false);
-  }, 60_000);
+  });
 
   test('git still commits', async () => {
     await using ws = await openWorkspace();
@@ -303,7 +303,7 @@ suite('sandbox', why, () => {
       'echo x > a && git add a && git -c user.name=a -c user.email=a@b.c commit -qm x && git log --oneline',
     ]);
     expect(done).toMatchObject({ failed: false, text: expect.stringContaining(' x') });
-  }, 60_000);
+  });
 
   test('a command runs without a permission only if the settings allow it', async () => {
     await using ws = await openWorkspace();
@@ -331,7 +331,7 @@ suite('sandbox', why, () => {
       await host.result();
     }
     expect(asked).toEqual(['echo in', 'git --version', 'git --version']);
-  }, 60_000);
+  });
 
   test('the settings cannot be changed from inside', async () => {
     await using ws = await openWorkspace();

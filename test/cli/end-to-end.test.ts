@@ -108,7 +108,6 @@ verifies(
     const again = await all(new Caller(after.url).subscribe(taskIdOf(seen), '0'));
     expect(again).toEqual([...seen, ...rest]);
   },
-  60_000,
 );
 
 verifies(
@@ -127,5 +126,4 @@ verifies(
     expect(wordOf(answered.at(-1)!)).toBe('completed');
     expect(textOf(answered)).toContain('lane: approved');
   },
-  60_000,
 );

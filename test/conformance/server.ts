@@ -6,7 +6,9 @@ import { dialStdio } from '../../src/mcp/json-rpc/stdio.ts';
 import type { DialMessagesOptions, ToolSource } from '../../src/mcp/types.ts';
 import { buildEnv } from '../../src/process/index.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
-import { conformanceSource } from './catalogue.ts';
+import { memoryLog } from '../../src/task/index.ts';
+import { withTasks } from '../../src/mcp/tasks/index.ts';
+import { conformanceSource, longTool } from './catalogue.ts';
 
 /**
  * Prints its address; exits at the end of its input. With `bridged`, a second server stands in
@@ -19,10 +21,16 @@ const [, , mode, given] = process.argv;
 const COMMAND = fileURLToPath(new URL('../../src/cli/duolane.ts', import.meta.url));
 const capabilities = { elicitation: {}, sampling: {}, roots: {} };
 
-let url = given ?? scope.use(await offerHttp(conformanceSource())).url;
+let url = given ?? (await ownServer());
 if (mode !== 'direct') url = scope.use(await offerHttp(await dial(url))).url;
 process.stdout.write(`${url}\n`);
 process.stdin.resume().once('end', () => void scope[Symbol.asyncDispose]());
+
+async function ownServer(): Promise<string> {
+  const log = scope.use(memoryLog());
+  const tasks = scope.use(withTasks(conformanceSource(), { log, long: longTool }));
+  return scope.use(await offerHttp(tasks)).url;
+}
 
 async function dial(to: string): Promise<ToolSource> {
   if (mode === 'stdio')

@@ -383,34 +383,29 @@ describe('faults', () => {
     },
   );
 
-  verifies(
-    ['S109', 'S114'],
-    'closing during a late request leaves no process behind',
-    async () => {
-      const unhandled: unknown[] = [];
-      const note = (reason: unknown): void => void unhandled.push(reason);
-      process.on('unhandledRejection', note);
-      const options = stubbed(
-        {},
-        servers(async () => 'ok'),
-      );
-      for (let n = 0; n < 20; n++) {
-        const session = await openSession(options);
-        const reading = collect(session.messages()).catch((error: unknown) => error);
-        const call = { call: { server: 'test', tool: 'run' } };
-        await session.send(prompt({ say: 'done' }, { result: true }, call, call, call));
-        const first = session.holding.length;
-        expect(first).toBeGreaterThan(0);
-        await sleep(n * 7);
-        await session[Symbol.asyncDispose]();
-        expect(await reading).toBeInstanceOf(Array);
-      }
-      process.off('unhandledRejection', note);
-      expect(unhandled).toEqual([]);
-      expect(await survivors(options.pids, 5000)).toEqual([]);
-    },
-    60_000,
-  );
+  verifies(['S109', 'S114'], 'closing during a late request leaves no process behind', async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    const options = stubbed(
+      {},
+      servers(async () => 'ok'),
+    );
+    for (let n = 0; n < 20; n++) {
+      const session = await openSession(options);
+      const reading = collect(session.messages()).catch((error: unknown) => error);
+      const call = { call: { server: 'test', tool: 'run' } };
+      await session.send(prompt({ say: 'done' }, { result: true }, call, call, call));
+      const first = session.holding.length;
+      expect(first).toBeGreaterThan(0);
+      await sleep(n * 7);
+      await session[Symbol.asyncDispose]();
+      expect(await reading).toBeInstanceOf(Array);
+    }
+    process.off('unhandledRejection', note);
+    expect(unhandled).toEqual([]);
+    expect(await survivors(options.pids, 5000)).toEqual([]);
+  });
 
   verifies('S50', 'one server object serves three sessions at the same time', async () => {
     let running = 0;

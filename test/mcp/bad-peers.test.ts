@@ -147,43 +147,39 @@ describe('1,100 cancels in a row', () => {
     };
   }
 
-  test.each(Object.entries(roads))(
-    'hurt no other call: %s',
-    async (_, open) => {
-      let [release, running] = [(): void => {}, 0];
-      const held = new Promise<void>((resolve) => (release = resolve));
-      const registry = createRegistry({
-        name: 'cancels',
-        tools: [
-          tool('hold', 'Is held', {}, async () => held.then(() => 'held')),
-          tool('wait', 'Waits for its cancel', {}, async (_args, ctx) => {
-            running += 1;
-            await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
-            running -= 1;
-            return 'too late';
-          }),
-        ],
-      });
-      await using source = await open(registry);
-      const bystander = toArray(source.callTool(call('hold')));
-      for (let batch = 0; batch < 11; batch += 1) {
-        const stops = Array.from({ length: 100 }, () => new AbortController());
-        const calls = stops.map(({ signal }) =>
-          toArray(source.callTool(call('wait'), { signal })).catch((error: unknown) => error),
-        );
-        await expect.poll(() => running, { timeout: 60_000 }).toBe(100);
-        const reason = new Error('enough');
-        for (const stop of stops) stop.abort(reason);
-        expect(new Set(await Promise.all(calls))).toEqual(new Set([reason]));
-        await expect.poll(() => running, { timeout: 60_000 }).toBe(0);
-      }
-      release();
-      expect(await bystander).toEqual([
-        { type: 'result', result: { content: [{ type: 'text', text: 'held' }] } },
-      ]);
-    },
-    60_000,
-  );
+  test.each(Object.entries(roads))('hurt no other call: %s', async (_, open) => {
+    let [release, running] = [(): void => {}, 0];
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const registry = createRegistry({
+      name: 'cancels',
+      tools: [
+        tool('hold', 'Is held', {}, async () => held.then(() => 'held')),
+        tool('wait', 'Waits for its cancel', {}, async (_args, ctx) => {
+          running += 1;
+          await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+          running -= 1;
+          return 'too late';
+        }),
+      ],
+    });
+    await using source = await open(registry);
+    const bystander = toArray(source.callTool(call('hold')));
+    for (let batch = 0; batch < 11; batch += 1) {
+      const stops = Array.from({ length: 100 }, () => new AbortController());
+      const calls = stops.map(({ signal }) =>
+        toArray(source.callTool(call('wait'), { signal })).catch((error: unknown) => error),
+      );
+      await expect.poll(() => running, { timeout: 60_000 }).toBe(100);
+      const reason = new Error('enough');
+      for (const stop of stops) stop.abort(reason);
+      expect(new Set(await Promise.all(calls))).toEqual(new Set([reason]));
+      await expect.poll(() => running, { timeout: 60_000 }).toBe(0);
+    }
+    release();
+    expect(await bystander).toEqual([
+      { type: 'result', result: { content: [{ type: 'text', text: 'held' }] } },
+    ]);
+  });
 });
 
 describe('a reader that stops forever', () => {

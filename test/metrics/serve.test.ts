@@ -1,13 +1,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { cli } from '../../src/adapters/cli-agent.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import { type Served, serve, type ServeOptions } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { openKitchen } from '../outputs/scripted-agent.ts';
+import { eventually } from '../support/busy.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
@@ -42,6 +43,25 @@ const scrape = async ({ url }: Served): Promise<Record<string, number>> => {
   );
 };
 
+test('a scrape has the metrics of the process under the usual names', async () => {
+  const served = await openKitchen();
+  onTestFinished(() => served[Symbol.asyncDispose]());
+  const before = await scrape(served);
+  const until = performance.now() + 50;
+  while (performance.now() < until); // blocks the event loop and uses the processor
+  const after = await scrape(served);
+  const cpu = 'process_cpu_seconds_total';
+  expect(after[cpu]).toBeGreaterThan(before[cpu] ?? Infinity);
+  for (const name of [
+    'process_resident_memory_bytes',
+    'process_start_time_seconds',
+    'nodejs_heap_size_used_bytes',
+    'nodejs_eventloop_lag_p99_seconds',
+    'nodejs_eventloop_lag_max_seconds',
+  ])
+    expect(after[name], name).toBeGreaterThan(0);
+});
+
 test('a scrape has the counts of runs, tools, streams, resumes and cancels', async () => {
   const served = await openKitchen();
   onTestFinished(() => served[Symbol.asyncDispose]());
@@ -49,7 +69,7 @@ test('a scrape has the counts of runs, tools, streams, resumes and cancels', asy
   const { uuid } = JSON.parse(said[3] ?? '') as { uuid: string };
   await (await say(served, 'everything', { 'last-event-id': uuid })).text();
   const long = await say(served, 'long');
-  await vi.waitFor(async () =>
+  await eventually(async () =>
     expect(await scrape(served)).toMatchObject({
       'duolane_runs_active{agent="cook"}': 1,
       'duolane_streams_active{protocol="stream-json"}': 1,
@@ -57,7 +77,7 @@ test('a scrape has the counts of runs, tools, streams, resumes and cancels', asy
   );
   await fetch(`${served.url}/stream-json/cook/s/stop`, { method: 'POST' });
   await long.text();
-  await vi.waitFor(async () =>
+  await eventually(async () =>
     expect(await scrape(served)).toMatchObject({
       'duolane_stream_first_token_seconds_count{agent="cook"}': 2,
       'duolane_stream_first_token_seconds_bucket{agent="cook",le="10"}': 2,

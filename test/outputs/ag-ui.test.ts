@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Served } from '../../src/serve/index.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { openKitchen } from './scripted-agent.ts';
+import { eventually } from '../support/busy.ts';
 
 interface AgUiMessage {
   readonly id: string;
@@ -138,7 +139,7 @@ suite('front-ends', frontEnds.reason, () => {
       const agent = await open(thread);
       ask(agent, 'long');
       const running = agent.runAgent().catch(() => {});
-      await vi.waitFor(() => expect(answer(agent)).toBe('It takes a while'), 60_000);
+      await eventually(() => expect(answer(agent)).toBe('It takes a while'));
       agent.abortRun();
       await running;
       const base = `${served.url}/ag-ui/cook/${encodeURIComponent(thread)}`;

@@ -1,13 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { Served } from '../../src/serve/index.ts';
 import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { openChat, type UiMessage } from './chat.ts';
 import { openKitchen } from './scripted-agent.ts';
+import { eventually } from '../support/busy.ts';
 
 const frontEnds = await peer('front-ends');
 
@@ -36,7 +37,7 @@ suite('front-ends', frontEnds.reason, () => {
       const chat = await openChat(frontEnds, api(served), { id: 'kept', messages });
       await chat.addToolApprovalResponse({ id: 'c/ok', approved: true });
       await chat.addToolApprovalResponse({ id: 'd/ok', approved: true });
-      await vi.waitFor(() => {
+      await eventually(() => {
         const { parts = [] } = chat.messages.at(-1) ?? {};
         expect(chat.status).toBe('ready');
         expect(parts.flatMap(({ type, state }) => (state ? [[type, state]] : []))).toEqual([
@@ -44,7 +45,7 @@ suite('front-ends', frontEnds.reason, () => {
           ['tool-boil', 'output-available'],
           ['text', 'done'],
         ]);
-      }, 60_000);
+      });
     });
   });
 });

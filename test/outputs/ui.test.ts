@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Served } from '../../src/serve/index.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { type Chat, type ChatOptions, openChat, type UiPart } from './chat.ts';
 import { openKitchen } from './scripted-agent.ts';
+import { eventually } from '../support/busy.ts';
 
 const frontEnds = await peer('front-ends');
 let served: Served;
@@ -25,7 +26,7 @@ const text = (chat: Chat): string =>
 
 /** The chat when it has nothing more to do by itself. */
 const settled = (chat: Chat, enough: () => boolean): Promise<void> =>
-  vi.waitFor(() => expect([chat.status, enough()]).toEqual(['ready', true]), 60_000);
+  eventually(() => expect([chat.status, enough()]).toEqual(['ready', true]));
 
 suite('front-ends', frontEnds.reason, () => {
   test('useChat shows reasoning, text, tools, files, data and the end of a run', async () => {
@@ -121,12 +122,12 @@ suite('front-ends', frontEnds.reason, () => {
   test('a disconnect does not cancel, another page continues the stream, and stop cancels', async () => {
     const chat = await open({ id: 'shared' });
     const sent = chat.sendMessage({ text: 'long' });
-    await vi.waitFor(() => expect(text(chat)).toBe('It takes a while'), 60_000);
+    await eventually(() => expect(text(chat)).toBe('It takes a while'));
     await chat.stop();
     await sent;
     const page = await open({ id: 'shared', messages: chat.messages });
     const resumed = page.resumeStream();
-    await vi.waitFor(() => expect(page.status).toBe('streaming'), 60_000);
+    await eventually(() => expect(page.status).toBe('streaming'));
     expect(text(page)).toBe('It takes a while');
     const stopped = await fetch(`${served.url}/ui/cook/shared/stop`, { method: 'POST' });
     expect(stopped.status).toBe(200);

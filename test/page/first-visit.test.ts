@@ -160,6 +160,5 @@ suite('browser', opened.missing, () => {
       await look();
       expect(found).toEqual([]);
     },
-    60_000,
   );
 });

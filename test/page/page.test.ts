@@ -150,7 +150,6 @@ suite('browser', opened.missing, () => {
       expect(await answer(rejects).innerText()).toContain('ticket: rejected');
       expect((await ticks(edits, 'broken')) + (await ticks(rejects, 'broken'))).toBe(0);
     },
-    60_000,
   );
 
   test('structured output is readable, its citations open their passages, its data has a chart', async () => {
@@ -268,7 +267,7 @@ suite('browser', opened.missing, () => {
     );
     expect(median).toBeLessThan(100 * (await slowness())); // 7 to 22 ms with a load of ten
     expect(await ticks(page, 'broken')).toBe(0);
-  }, 60_000);
+  });
 });
 
 /** Scrolls to the top in 120 steps; returns the time of rendering and layout after each. */

@@ -15,7 +15,7 @@ suite('browser', opened.missing ?? duckDb.reason, () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await startServer(['text-to-sql', 'distill']);
-  }, 60_000);
+  });
   afterAll(() => server[Symbol.asyncDispose]());
   const { open } = pageKit(opened);
 

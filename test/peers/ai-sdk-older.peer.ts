@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uiMessageEncoder } from '../../src/outputs/index.ts';
 import type { Served } from '../../src/serve/index.ts';
 import { lawfulLog } from '../support/arbitraries.ts';
@@ -8,6 +8,7 @@ import { openKitchen } from '../outputs/scripted-agent.ts';
 import { readUi } from '../outputs/readers.ts';
 import { peer } from '../peers.ts';
 import { suite, testIf } from '../verifies.ts';
+import { eventually } from '../support/busy.ts';
 
 const older = await peer('ai-sdk-older');
 let served: Served;
@@ -48,9 +49,8 @@ suite('ai-sdk-older', older.reason, () => {
       const asked = other.messages.at(-1)?.parts.find(({ type }) => type === 'tool-ask');
       const toolCallId = asked?.toolCallId ?? '';
       await other.addToolOutput({ tool: 'ask', toolCallId, output: 'green' });
-      await vi.waitFor(
-        () => expect([other.status, text(other)]).toEqual(['ready', 'You said green']),
-        5000,
+      await eventually(() =>
+        expect([other.status, text(other)]).toEqual(['ready', 'You said green']),
       );
       const failing = await open();
       await failing.sendMessage({ text: 'fail' });
@@ -62,9 +62,8 @@ suite('ai-sdk-older', older.reason, () => {
       await chat.sendMessage({ text: 'approve' });
       await chat.addToolApprovalResponse({ id: 'c/ok', approved: true });
       await chat.addToolApprovalResponse({ id: 'd/ok', approved: false });
-      await vi.waitFor(
-        () => expect([chat.status, text(chat)]).toEqual(['ready', 'That is decided.']),
-        5000,
+      await eventually(() =>
+        expect([chat.status, text(chat)]).toEqual(['ready', 'That is decided.']),
       );
     });
   });

@@ -3,6 +3,7 @@ import type { Served } from '../../src/serve/index.ts';
 import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
+import { eventually } from '../support/busy.ts';
 
 // assistant-ui with its thread, composer and message parts, rendered by React in a DOM without a
 // browser, over both of its runtimes that can read our streams.
@@ -208,11 +209,11 @@ class Page implements AsyncDisposable {
   }
 
   find(selector: string): Promise<NonNullable<ReturnType<Host['querySelector']>>> {
-    return vi.waitFor(() => {
+    return eventually(() => {
       const found = this.host.querySelector(selector);
       if (!found) throw new Error(`${selector} not found in: ${this.host.textContent}`);
       return found;
-    }, 10_000);
+    });
   }
 
   texts(selector: string): readonly string[] {
@@ -270,7 +271,7 @@ suite('assistant-ui', aui.reason, () => {
       if (kind === 'ag-ui') await page.press('button.answer');
       else {
         await page.press('button.allow');
-        await vi.waitFor(() => expect(page.texts('button.deny')).toHaveLength(1), 10_000);
+        await eventually(() => expect(page.texts('button.deny')).toHaveLength(1));
         await page.press('button.deny');
       }
       await expect.poll(() => page.texts('p'), SOON).toEqual(['approve', 'That is decided.']);

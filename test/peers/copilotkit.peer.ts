@@ -4,6 +4,7 @@ import type { Served } from '../../src/serve/index.ts';
 import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
+import { eventually } from '../support/busy.ts';
 
 // CopilotKit: the core under its components, its runtime, and behind that a served agent over
 // AG-UI.
@@ -60,11 +61,11 @@ async function openPage(): Promise<{ core: Core; agent: Agent; errors: string[] 
   const core = new CopilotKitCore({ runtimeUrl: `${runtime.url}/copilot` });
   const errors: string[] = [];
   core.subscribe({ onError: ({ error }: { error: Error }) => void errors.push(error.message) });
-  const agent = await vi.waitFor(() => {
+  const agent = await eventually(() => {
     const found = core.getAgent('cook');
     if (!found) throw new Error('not yet');
     return found;
-  }, 10_000);
+  });
   return { core, agent, errors };
 }
 
@@ -137,7 +138,7 @@ suite('copilotkit', kit.reason, () => {
     const { core, agent, errors } = await openPage();
     ask(agent, 'fail');
     await core.runAgent({ agent }).catch(() => {});
-    await vi.waitFor(() => expect(errors.join()).toContain('the model is busy'));
+    await eventually(() => expect(errors.join()).toContain('the model is busy'));
   });
 
   test('no request left this machine', () => {

@@ -16,11 +16,11 @@ suite('postgres contract', postgresMissing, () => {
     server = await startPostgres(['-c', 'fsync=off']);
     pool = new Pool({ connectionString: server.url, max: 12 });
     await (await postgresDatabase({ pool }))[Symbol.asyncDispose]();
-  }, 60_000);
+  });
   afterAll(async () => {
     await pool.end();
     await server[Symbol.asyncDispose]();
-  }, 60_000);
+  });
 
   /** The same tables, empty: that costs less than making them. */
   const open = async (): Promise<Store> => {

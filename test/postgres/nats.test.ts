@@ -84,5 +84,5 @@ suite('wake-ups over NATS', missing, () => {
       await Promise.all(connections.map((connection) => connection.close()));
       server.kill('SIGKILL');
     }
-  }, 60_000);
+  });
 });

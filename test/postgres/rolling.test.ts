@@ -52,5 +52,5 @@ suite('rolling restart on postgres', postgresMissing, () => {
       expect(checkLaws(entries)).toEqual([]);
       expect(entries.filter(({ type }) => type === 'run.finished')).toHaveLength(1);
     }
-  }, 180_000);
+  });
 });

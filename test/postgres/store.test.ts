@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Turn } from '../../src/event/types.ts';
@@ -65,7 +66,7 @@ suite('postgres store', postgresMissing, () => {
       await logs[0]?.submit(turn('a', 't'));
       expect(await logs[9]?.get('t')).toMatchObject({ seq: 1 });
       await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
-    }, 60_000);
+    });
 
     test('tables of a newer version are refused', async () => {
       const schema = server.schema();
@@ -112,7 +113,7 @@ suite('postgres store', postgresMissing, () => {
       process.off('warning', onWarning);
       expect(warnings).toEqual([]);
       await pool.end();
-    }, 60_000);
+    });
 
     test('one damaged task is left out of lists', async () => {
       const schema = server.schema();
@@ -377,7 +378,7 @@ suite('postgres store', postgresMissing, () => {
       expect(most).toBeGreaterThan(1);
       await Promise.all(runners.map((runner) => runner[Symbol.asyncDispose]()));
       await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
-    }, 120_000);
+    });
 
     test('a tenant with few tasks does not wait behind one with many', async () => {
       await using log = await open(server.schema());
@@ -449,6 +450,19 @@ suite('postgres store', postgresMissing, () => {
     expect(await collect(log.list({}))).toHaveLength(8);
   });
 
+  test('a name that no index can have is refused for good, and does not count as a failure', async () => {
+    const warned: string[] = [];
+    const logger = { ...SILENT, warn: (text: string) => void warned.push(text) };
+    await using log = await open('long_names', { logger });
+    await log.submit(turn('a', 't'));
+    const name = Array.from({ length: 500 }, () => randomUUID()).join('');
+    await expect(log.bookmark({ task: 't', name, after: 1, data: {} })).rejects.toMatchObject({
+      code: 'too_large',
+      retryable: false,
+    });
+    expect(warned).toEqual([]);
+  });
+
   test('a store that is closed while the database is away does not hang', async () => {
     await using database = await startPostgres();
     const store: Store = await postgresDatabase({
@@ -461,5 +475,5 @@ suite('postgres store', postgresMissing, () => {
     await database.crash();
     await expect(log.get('t')).rejects.toMatchObject({ code: 'server' });
     await log[Symbol.asyncDispose]();
-  }, 120_000);
+  });
 });

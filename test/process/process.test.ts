@@ -211,7 +211,7 @@ describe('pipes', () => {
     for await (const chunk of peer.output) text += Buffer.from(chunk).toString();
     tidy([Number.parseInt(text, 10)]);
     expect(await peer.exited).toMatchObject({ code: 0 });
-  }, 60_000);
+  });
 });
 
 describe('the end', () => {

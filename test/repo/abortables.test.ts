@@ -259,7 +259,6 @@ describe('work with a signal', () => {
         await expect.poll(() => getEventListeners(controller.signal, 'abort').length).toBe(0);
       }
     },
-    30_000,
   );
 
   test('a reader of a resumable stream ends when aborted before, during, and when the stream ends', async () => {

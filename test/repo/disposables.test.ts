@@ -12,6 +12,7 @@ import { GrpcClient, listenGrpc, unary } from '../../src/grpc/index.ts';
 import { listen } from '../../src/http/node-server.ts';
 import { gateway } from '../../src/mcp/sources/gateway.ts';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
+import { withTasks } from '../../src/mcp/tasks/index.ts';
 import { dialMessages } from '../../src/mcp/json-rpc/client/dial-messages.ts';
 import { dialHttp, dialSse } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { mcpHandler } from '../../src/mcp/json-rpc/http/server/mcp-handler.ts';
@@ -163,6 +164,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       'mcp/json-rpc/server/offer-messages.ts',
       'mcp/json-rpc/server/methods.ts',
       'mcp/json-rpc/server/resource-watch.ts',
+      'mcp/json-rpc/server/task-methods.ts',
       'mcp/sources/cursor-pages.ts',
     ],
     open: async () => {
@@ -293,6 +295,18 @@ const ROWS: Readonly<Record<string, Row>> = {
       const { source } = slowSource();
       const thing = gateway({ a: source });
       return { thing, work: toArray(thing.listTools()) };
+    },
+  },
+  withTasks: {
+    files: ['mcp/tasks/with-tasks.ts'],
+    open: async (scope) => {
+      const { source, started } = slowSource();
+      const log = scope.use(memoryLog());
+      const thing = withTasks(source, { log, long: () => true, graceMs: 50 });
+      const call = { id: 'call', name: 'wait', args: {} };
+      const work = toArray(thing.callTool(call, { task: true }));
+      await started;
+      return { thing, work };
     },
   },
   'sourcePool, lease': {
@@ -456,7 +470,6 @@ describe('every disposable', () => {
       await thing[Symbol.asyncDispose]();
       expect(await (settled ?? 'settled')).toBe('settled');
     },
-    30_000,
   );
 
   test('is in the table, or in the list of exceptions', () => {

@@ -165,9 +165,9 @@ test('every @example compiles against the public doors', async () => {
   const marked = sources.map(([, text]) => text.split('@example').length - 1);
   expect(examples).toHaveLength(marked.reduce((sum, count) => sum + count, 0));
   expect(await compile(examples.map(toModule))).toBe('');
-}, 120_000);
+});
 
 test('an @example that calls what does not exist is reported', async () => {
   const wrong = { file: 'task/memory/memory-log.ts', line: 1, code: 'memoryLog().noSuchMethod();' };
   expect(await compile([toModule(wrong)])).toContain("Property 'noSuchMethod' does not exist");
-}, 120_000);
+});

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
@@ -140,6 +140,32 @@ describe('npm start', () => {
     expect(await box.run('start.mjs')).toEqual({ code: 7, lines: ["[ 'serve' ]"] });
     const { lines } = await box.run('start.mjs', {}, 'serve', '--port=0');
     expect(lines).toEqual(["[ 'serve', '--port=0' ]"]);
+  });
+
+  test('starts no compiler and no bundler until a source or the output changes', async () => {
+    const log = `import { appendFileSync } from 'node:fs';
+      appendFileSync('tools.log', process.argv[1].split('/').at(-2) + '\\n');`;
+    using box = openSandbox({ typescript: log, vite: log });
+    box.write('src/cli/duolane.ts', '');
+    box.write('dist/cli/duolane.js', '');
+    const toolsOfStart = async (): Promise<string[]> => {
+      box.write('tools.log', '');
+      await box.run('start.mjs');
+      const names = readFileSync(join(box.path, 'tools.log'), 'utf8').trim().split('\n');
+      return names.sort();
+    };
+    const all = ['typescript', 'typescript', 'vite'];
+    expect(await toolsOfStart()).toEqual(all);
+    expect(await toolsOfStart()).toEqual(['']);
+    box.write('src/cli/duolane.test.ts', 'a test is not in the build');
+    expect(await toolsOfStart()).toEqual(['']);
+    for (const file of ['src/cli/duolane.ts', 'web/main.tsx', 'tsconfig.build.json']) {
+      box.write(file, '// changed');
+      expect(await toolsOfStart(), file).toEqual(all);
+    }
+    box.write('dist/cli/duolane.js', '// changed by hand');
+    expect(await toolsOfStart()).toEqual(all);
+    expect(await toolsOfStart()).toEqual(['']);
   });
 
   testIf(missingPty, 'opens the page only at a terminal', async () => {

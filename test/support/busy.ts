@@ -1,3 +1,4 @@
+import { vi } from 'vitest';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
@@ -39,3 +40,10 @@ export async function growth(
     least = Math.min(least, (await cpuTime(4 * size)) / Math.max(1, await cpuTime(size)));
   return least;
 }
+
+/**
+ * Waits until a check passes, and returns its result. The limit is for what never comes: a busy
+ * machine may need long for what takes a moment on a quiet one.
+ */
+export const eventually = <T>(check: () => T | Promise<T>): Promise<T> =>
+  vi.waitFor(check, { timeout: 120_000, interval: 20 });

@@ -58,7 +58,6 @@ verifies(
     for (const task of acked.keys())
       expect(shape(await collect(log.read(task, 0))).at(-1)).toBe('run.finished:failed');
   },
-  60_000,
 );
 
 const wordOf = (entry: Entry): string => (entry.type === 'text.delta' ? entry.delta : entry.type);

@@ -129,4 +129,4 @@ test('a step whose process is killed after its effect is run again under the sam
     expect(ended.keys[killIn + 1]).toBe(ended.keys[killIn]);
     expect(runsOf(ended)).toBeLessThanOrEqual(3);
   }
-}, 120_000);
+});

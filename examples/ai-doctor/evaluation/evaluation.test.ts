@@ -76,7 +76,7 @@ suite('encoder', missing, () => {
     // CPU time: 16 ms per query on an idle core, up to twice that on a shared one.
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1000 / queries.heldOut.length).toBeLessThan(50);
-  }, 180_000);
+  });
 
   test('the shipped vectors equal those of the encoder', async () => {
     const chunks = chunk(await loadCorpus()).slice(0, 24);

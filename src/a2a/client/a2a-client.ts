@@ -68,15 +68,22 @@ interface CallOptions {
 }
 
 /**
- * Reads the card of an agent and chooses a version and a binding that both sides support. `url` is
- * the agent's base URL, or the URL of its card.
+ * Reads the card of an agent and chooses a version and a binding that both sides support. `agent`
+ * is the agent's base URL, the URL of its card, or a card that the caller has and trusts.
  *
  * @example
  * await using client = await connectA2A('http://127.0.0.1:3000');
  * for await (const event of client.stream('hello')) console.log(event);
  */
-export async function connectA2A(url: string, options: ConnectOptions = {}): Promise<A2AClient> {
-  const home = cardAddress(url);
+export async function connectA2A(
+  agent: string | JsonObject,
+  options: ConnectOptions = {},
+): Promise<A2AClient> {
+  if (typeof agent !== 'string') {
+    const chosen = chooseInterface(agent, options, false);
+    return new A2AClient(agent, chosen, await openTransport(chosen, options));
+  }
+  const home = cardAddress(agent);
   const card = await fetchCard(home.href, options);
   const chosen = chooseInterface(card, options, home.protocol === 'https:');
   checkOrigin(chosen, home, options.origins ?? []);

@@ -8,12 +8,12 @@ test('long tasks are built one after the other, in order; short ones do not wait
   const budget = new CatchUpBudget(1.5 * CHARS);
   const begun: number[] = [];
   const [first, ...later] = [1, 2, 3].map(async (number) => {
-    const free = await budget.take(CHARS, {});
+    const free = await budget.take(CHARS, undefined, {});
     begun.push(number);
     return free;
   });
   const free = await first;
-  await budget.take(1000, {});
+  await budget.take(1000, undefined, {});
   expect(begun).toEqual([1]);
   free?.();
   free?.();
@@ -25,9 +25,9 @@ test('long tasks are built one after the other, in order; short ones do not wait
 test('a stream that is closed leaves the queue, or frees what it has', async () => {
   const budget = new CatchUpBudget(1);
   const [running, waiting] = [new Cancellation(), new Cancellation()];
-  await budget.take(CHARS, running);
-  const closed = budget.take(CHARS, waiting);
-  const next = budget.take(CHARS, {});
+  await budget.take(CHARS, undefined, running);
+  const closed = budget.take(CHARS, undefined, waiting);
+  const next = budget.take(CHARS, undefined, {});
   waiting.abort(undefined);
   (await closed)();
   running.abort(undefined);
@@ -36,10 +36,10 @@ test('a stream that is closed leaves the queue, or frees what it has', async () 
 
 test('a stream of a shorter task goes first', async () => {
   const budget = new CatchUpBudget(1);
-  const free = await budget.take(CHARS, {});
+  const free = await budget.take(CHARS, undefined, {});
   const begun: string[] = [];
   const take = async (name: string, chars: number): Promise<void> => {
-    const done = await budget.take(chars, {});
+    const done = await budget.take(chars, undefined, {});
     begun.push(name);
     done();
   };
@@ -47,4 +47,22 @@ test('a stream of a shorter task goes first', async () => {
   free();
   await Promise.all(both);
   expect(begun).toEqual(['short', 'long']);
+});
+
+test('streams of one owner that do not end leave half of the memory to others', async () => {
+  const budget = new CatchUpBudget(4 * CHARS);
+  const begun: string[] = [];
+  const take = async (owner: string, chars: number): Promise<() => void> => {
+    const free = await budget.take(chars, owner, {});
+    begun.push(owner);
+    return free;
+  };
+  const [first, ...others] = Array.from({ length: 5 }, () => take('ann', CHARS));
+  const longer = take('bob', 2 * CHARS);
+  await longer;
+  expect(begun).toEqual(['ann', 'ann', 'bob']);
+  // Each of them lets one more of its owner go on.
+  (await first)?.();
+  await others[1];
+  expect(begun).toEqual(['ann', 'ann', 'bob', 'ann']);
 });

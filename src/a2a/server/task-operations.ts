@@ -70,6 +70,7 @@ export interface Submitted {
   readonly known: boolean;
   /** Roughly how long the task was before, in characters. */
   readonly chars: number;
+  readonly owner: string | undefined;
 }
 
 /**
@@ -160,7 +161,8 @@ export class Operations {
     const entry = await this.#options.runner.submit(turn);
     const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
     const chars = this.#chars.get(turn) ?? 0;
-    return { task, entry, known: task !== turn.task || entry.seq > 1, chars };
+    const known = task !== turn.task || entry.seq > 1;
+    return { task, entry, known, chars, owner: turn.owner };
   }
 
   /**
@@ -175,9 +177,9 @@ export class Operations {
     historyLength?: number,
   ): AsyncIterable<TaskStreamEvent[]> {
     const begin: BeginStream = async () => {
-      const { task, entry, known, chars } = await submit();
+      const { task, entry, known, chars, owner } = await submit();
       if (!known || after === undefined || seqOf(after) < entry.seq) {
-        const sentTask = await this.#catchUps.take(chars, options);
+        const sentTask = await this.#catchUps.take(chars, owner, options);
         return { task, start: { from: entry.seq, entry }, sentTask };
       }
       checkEventId(task, after, (await this.#log.get(task))?.seq ?? 0);
@@ -229,7 +231,7 @@ export class Operations {
         ? {
             task,
             start: { from: seq, watch: true },
-            sentTask: await this.#catchUps.take(chars, options),
+            sentTask: await this.#catchUps.take(chars, caller.owner, options),
           }
         : { task, start: { after } };
     const batches = followTaskStream(this.#log, begin, options, this.#viewOptions());

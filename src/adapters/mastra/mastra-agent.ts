@@ -1,4 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
+import { answerBelongsTo } from '../../event/fold/entry-rules.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { toAiSdkContent } from '../ai-sdk/messages.ts';
@@ -110,7 +111,7 @@ class ChunkReader {
  */
 function suspendedCalls({ task }: AgentContext): readonly Suspended[] {
   return task.calls.flatMap(({ callId, name, args }) => {
-    const answer = task.answers.find(({ id }) => id.startsWith(`${callId}/`));
+    const answer = task.answers.find((each) => answerBelongsTo(each, task.answered ?? [], callId));
     if (!answer) return [];
     return [{ approvalId: callId, callId, name, args, runId: answer.id.slice(callId.length + 1) }];
   });

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DuolaneError, errorMessage } from '../../errors.ts';
@@ -41,9 +41,19 @@ export async function readSettingsFiles(
   return files.filter((file) => file !== undefined);
 }
 
+const MAX_BYTES = 1024 * 1024;
+
+/** The text of a regular file. A pipe, which a repository may contain, would never end. */
+async function readRegular(path: string): Promise<string> {
+  const found = await stat(path);
+  if (!found.isFile()) throw new Error('expected a regular file');
+  if (found.size > MAX_BYTES) throw new Error(`expected at most ${MAX_BYTES} bytes`);
+  return readFile(path, 'utf8');
+}
+
 async function readOne(path: string): Promise<SettingsFile | undefined> {
   try {
-    const settings: unknown = JSON.parse(await readFile(path, 'utf8'));
+    const settings: unknown = JSON.parse(await readRegular(path));
     if (!isObject(settings)) throw new Error('expected a JSON object');
     return { path, settings };
   } catch (cause) {

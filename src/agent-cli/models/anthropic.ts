@@ -3,6 +3,9 @@ import { asObject, asString, isObject, type JsonObject, omitUndefined } from '..
 import { streamedError } from '../../event/retry/model-error.ts';
 import { postForEvents } from './sse.ts';
 import {
+  type Block,
+  blocksOf,
+  type ChatMessage,
   type Model,
   type ModelEvent,
   type ModelRequest,
@@ -43,13 +46,36 @@ function toBody(request: ModelRequest): JsonObject {
     model,
     stream: true,
     max_tokens: thinkingTokens ? maxTokens + thinkingTokens : maxTokens,
-    messages,
-    system: system || undefined,
+    messages: cacheLast(messages),
+    system: system === '' ? undefined : [{ type: 'text', text: system, ...CACHED }],
     tools: tools.length > 0 ? tools : undefined,
     thinking: thinkingTokens === undefined ? undefined : thinking,
     output_config: effort === undefined ? undefined : { effort },
   });
 }
+
+/** Ends a prefix of the request that the provider may keep for the next one. */
+const CACHED = { cache_control: { type: 'ephemeral' } };
+
+/**
+ * Marks the end of the last message. With the mark behind the system prompt, which includes the
+ * tools, the next request of a turn pays only for what is new. Blocks that the API does not let end
+ * a prefix stay as they are.
+ */
+function cacheLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const last = messages.at(-1);
+  if (last === undefined) return messages;
+  const blocks = blocksOf(last.content);
+  const end = blocks.at(-1);
+  if (end === undefined || !mayEndPrefix(end)) return messages;
+  const content = [...blocks.slice(0, -1), { ...end, ...CACHED }];
+  return [...messages.slice(0, -1), { ...last, content }];
+}
+
+const mayEndPrefix = (block: Block): boolean =>
+  block.type === 'text'
+    ? block['text'] !== ''
+    : block.type === 'tool_result' || block.type === 'image' || block.type === 'document';
 
 /**
  * Converts a stream of the Messages API to model events. Throws if it ends without `message_stop`.
@@ -109,6 +135,8 @@ function* blockStart(block: JsonObject): Generator<ModelEvent> {
     yield { type: 'text', text: asString(block['text']) };
   } else if (block['type'] === 'thinking') {
     yield { type: 'thinking', text: asString(block['thinking']) };
+  } else if (block['type'] === 'redacted_thinking') {
+    yield { type: 'redacted_thinking', data: asString(block['data']) };
   }
 }
 

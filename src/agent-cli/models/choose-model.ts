@@ -15,14 +15,14 @@ export interface ChosenModel {
 }
 
 const DRIVERS =
-  'script:<file>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>';
+  'script:<file or JSON>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>';
 
 /**
- * Creates the model of a name: `script:./x.json`, `module:./m.js`, `ai-sdk:./provider.js`,
- * `openai:llama3@http://localhost:11434/v1` or `anthropic:<model>`. A name without a driver is one
- * of Anthropic if the environment has a key or a base URL for it; otherwise `DUOLANE_MODEL`
- * replaces it if that names a driver. `DUOLANE_MODEL` is also the default. A driver is loaded when
- * it is chosen. Throws `invalid` if no driver fits.
+ * Creates the model of a name: `script:./x.json`, `script:[…]`, `module:./m.js`,
+ * `ai-sdk:./provider.js`, `openai:llama3@http://localhost:11434/v1` or `anthropic:<model>`. A name
+ * without a driver is one of Anthropic if the environment has a key or a base URL for it; otherwise
+ * `DUOLANE_MODEL` replaces it if that names a driver. `DUOLANE_MODEL` is also the default. A driver
+ * is loaded when it is chosen. Throws `invalid` if no driver fits.
  */
 export async function chooseModel(
   name: string | undefined,
@@ -41,7 +41,9 @@ export async function chooseModel(
   switch (driver) {
     case 'script': {
       const { scriptModel } = await import('./script.ts');
-      return { model: scriptModel(wanted, await loadData(rest, place.cwd)), id: wanted };
+      // The messages of an inline script would be a poor name in every result.
+      const id = rest.startsWith('[') ? 'script' : wanted;
+      return { model: scriptModel(id, await loadScript(rest, place.cwd)), id };
     }
     case 'module': {
       const { moduleModel } = await import('./module.ts');
@@ -127,15 +129,19 @@ async function loadDefault(path: string, cwd: string): Promise<unknown> {
   }
 }
 
-/** The content of a JSON file, or the default export of a module. */
-async function loadData(path: string, cwd: string): Promise<unknown> {
-  if (!path.endsWith('.json')) return loadDefault(path, cwd);
-  const [{ readFile }, url] = await Promise.all([import('node:fs/promises'), fileUrl(path, cwd)]);
+/** The messages of a script: JSON, a JSON file, or the default export of a module. */
+async function loadScript(script: string, cwd: string): Promise<unknown> {
+  const inline = script.startsWith('[');
+  if (!inline && !script.endsWith('.json')) return loadDefault(script, cwd);
   try {
-    return JSON.parse(await readFile(new URL(url), 'utf8')) as unknown;
+    return JSON.parse(inline ? script : await readText(script, cwd)) as unknown;
   } catch (cause) {
-    throw new DuolaneError('invalid', `cannot read script "${path}": ${errorMessage(cause)}`, {
-      cause,
-    });
+    const name = inline ? 'inline script' : `script "${script}"`;
+    throw new DuolaneError('invalid', `cannot read ${name}: ${errorMessage(cause)}`, { cause });
   }
+}
+
+async function readText(path: string, cwd: string): Promise<string> {
+  const [{ readFile }, url] = await Promise.all([import('node:fs/promises'), fileUrl(path, cwd)]);
+  return readFile(new URL(url), 'utf8');
 }

@@ -1,11 +1,15 @@
-import { expect, test } from 'vitest';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
+import { expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../json.ts';
 import { aiSdkModel } from './ai-sdk.ts';
-import { readEvents } from './anthropic.ts';
+import { anthropicModel, readEvents } from './anthropic.ts';
 import { chooseModel } from './choose-model.ts';
 import { moduleModel } from './module.ts';
-import { readChunks, toMessages } from './openai.ts';
+import { openAiModel, readChunks, toMessages } from './openai.ts';
 import { scriptModel } from './script.ts';
+import { MessageBuilder } from '../turn/message-builder.ts';
 import type { ChatMessage, Model, ModelEvent, ModelRequest } from './types.ts';
 
 const signal = new AbortController().signal;
@@ -392,4 +396,98 @@ test('a prefix chooses the driver, and the environment chooses it for a name wit
     'openai:a@http://b/v1',
     'a',
   ]);
+});
+
+interface ScriptedReply {
+  readonly status?: number;
+  readonly body: string;
+}
+
+/** A model API on loopback: answers each request with the given function, and keeps the bodies. */
+async function modelApi(
+  reply: (body: JsonObject) => ScriptedReply,
+): Promise<{ readonly url: string; readonly bodies: JsonObject[] }> {
+  const bodies: JsonObject[] = [];
+  const server = createServer((incoming, response) => {
+    void readText(incoming).then((text) => {
+      const body = JSON.parse(text) as JsonObject;
+      bodies.push(body);
+      const { status = 200, body: answer } = reply(body);
+      response.writeHead(status, { 'content-type': 'text/event-stream' }).end(answer);
+    });
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bodies };
+}
+
+const sse = (...events: readonly JsonObject[]): string =>
+  events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+
+test('chat completions: max_completion_tokens for a server that refuses max_tokens, from then on', async () => {
+  const message =
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+  const api = await modelApi((body) =>
+    'max_tokens' in body
+      ? { status: 400, body: JSON.stringify({ error: { message } }) }
+      : { body: sse(chunk({ content: 'hi' }), chunk({}, 'stop')) },
+  );
+  const model = openAiModel({ name: 'openai:o', baseUrl: api.url });
+  for (let turn = 0; turn < 2; turn++)
+    expect(short(await collect(model.stream(request(said('x')), { signal })))).toEqual([
+      'text:hi',
+      'stop:end_turn',
+    ]);
+  const limits = api.bodies.map(({ max_tokens, max_completion_tokens }) => [
+    max_tokens,
+    max_completion_tokens,
+  ]);
+  expect(limits).toEqual([
+    [10, undefined],
+    [undefined, 10],
+    [undefined, 10],
+  ]);
+});
+
+test('messages: the system prompt and the last message end a prefix that the provider may keep', async () => {
+  const api = await modelApi(() => ({ body: sse({ type: 'message_stop' }) }));
+  const model = anthropicModel({ name: 'anthropic:m', baseUrl: api.url });
+  const call = { type: 'tool_use', id: 'a', name: 't', input: {} };
+  const messages: ChatMessage[] = [
+    { role: 'user', content: 'one' },
+    { role: 'assistant', content: [call] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'r' }] },
+  ];
+  await collect(model.stream(request(messages), { signal }));
+  await collect(model.stream(request(said('')), { signal }));
+  const cache_control = { type: 'ephemeral' };
+  expect(api.bodies[0]).toMatchObject({
+    system: [{ type: 'text', text: 'be kind', cache_control }],
+    messages: [
+      messages[0],
+      messages[1],
+      { content: [{ type: 'tool_result', tool_use_id: 'a', content: 'r', cache_control }] },
+    ],
+  });
+  // The API refuses a mark on an empty text.
+  expect(api.bodies[1]).toMatchObject({ messages: said('') });
+});
+
+test('messages: redacted thinking is kept as it came', async () => {
+  const block = { type: 'redacted_thinking', data: 'EmwKAhgB' };
+  const events = await collect(
+    readEvents(
+      feed(
+        { type: 'content_block_start', index: 0, content_block: block },
+        { type: 'content_block_stop', index: 0 },
+        { type: 'message_stop' },
+      ),
+    ),
+  );
+  const builder = new MessageBuilder('m');
+  for (const event of events) builder.receive(event);
+  expect(builder.blocks).toEqual([block]);
 });

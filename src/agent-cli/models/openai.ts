@@ -27,25 +27,45 @@ export interface OpenAiOptions {
 export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/chat/completions`;
   const headers = { ...(apiKey && { authorization: `Bearer ${apiKey}` }) };
+  let limit: TokenLimit = 'max_tokens';
+  async function* post(request: ModelRequest, signal: AbortSignal): AsyncGenerator<string> {
+    try {
+      yield* postForEvents(url, headers, toBody(request, limit), signal);
+    } catch (error) {
+      if (!wantsNewLimit(error) || limit === 'max_completion_tokens') throw error;
+      limit = 'max_completion_tokens';
+      yield* postForEvents(url, headers, toBody(request, limit), signal);
+    }
+  }
   return {
     name,
     keySource: apiKey ? 'OPENAI_API_KEY' : 'none',
-    stream: (request, { signal }) =>
-      readChunks(postForEvents(url, headers, toBody(request), signal)),
+    stream: (request, { signal }) => readChunks(post(request, signal)),
   };
 }
+
+/**
+ * The member for the largest number of tokens. Most servers know only the first one. The reasoning
+ * models of OpenAI refuse it, before they generate anything, and name the second one.
+ */
+type TokenLimit = 'max_tokens' | 'max_completion_tokens';
+
+const wantsNewLimit = (error: unknown): boolean =>
+  error instanceof DuolaneError &&
+  error.status === 400 &&
+  error.message.includes('max_completion_tokens');
 
 /** These endpoints accept no effort above `high`. */
 const HIGHEST: Readonly<Record<string, string>> = { xhigh: 'high', max: 'high' };
 
-function toBody(request: ModelRequest): JsonObject {
+function toBody(request: ModelRequest, limit: TokenLimit): JsonObject {
   const { model, system, messages, tools, maxTokens } = request;
   const effort = effortOf(request);
   return {
     model,
     stream: true,
     stream_options: { include_usage: true },
-    max_tokens: maxTokens,
+    [limit]: maxTokens,
     ...(effort !== undefined && { reasoning_effort: HIGHEST[effort] ?? effort }),
     messages: [
       ...(system === '' ? [] : [{ role: 'system', content: system }]),

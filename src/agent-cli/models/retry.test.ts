@@ -7,8 +7,14 @@ import { streamWithRetry } from './retry.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import { type Model, type ModelEvent, NO_USAGE } from './types.ts';
 
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.spyOn(Math, 'random').mockReturnValue(0); // no spread of the delays
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 const request = { model: 'm', system: '', messages: [], tools: [], maxTokens: 10 };
 const stop: ModelEvent = { type: 'stop', reason: 'end_turn', usage: NO_USAGE };
@@ -54,8 +60,8 @@ async function collect(
   return { seen, failure: await failure, endedAt };
 }
 
-const status = (code: number, retryAfter?: string): Error =>
-  httpStatusError(code, 'scripted', { retryAfter: retryAfter ?? null });
+const status = (code: number, retryAfter?: string): DuolaneError =>
+  httpStatusError(code, 'scripted', (name) => (name === 'retry-after' ? retryAfter : null));
 
 verifies(
   ['S199', 'S201', 'S202'],
@@ -126,9 +132,29 @@ verifies('S207', 'an abort ends the wait between two attempts immediately', asyn
   expect(vi.getTimerCount()).toBe(0);
 });
 
+test('retries of clients that failed at the same time are spread', () => {
+  const delayAt = (random: number): number | undefined => {
+    vi.mocked(Math.random).mockReturnValueOnce(random);
+    return retryDelay(DEFAULT_RETRY, status(429), 1);
+  };
+  expect([delayAt(0), delayAt(0.5), delayAt(1)]).toEqual([2000, 2100, 2200]);
+});
+
+test('retry-after-ms is exact, and wins over Retry-After', () => {
+  const delayOf = (headers: Record<string, string>): number | undefined =>
+    httpStatusError(429, '', (name) => headers[name]).retryAfterMs;
+  expect(delayOf({ 'retry-after-ms': '2750', 'retry-after': '9' })).toBe(2750);
+  expect(delayOf({ 'retry-after-ms': 'soon', 'retry-after': '9' })).toBe(9000);
+  expect(delayOf({})).toBeUndefined();
+});
+
 test('a longer Retry-After is respected up to the limit; a shorter one is ignored', () => {
   const after = (seconds: string): number | undefined =>
-    retryDelay(DEFAULT_RETRY, httpStatusError(429, '', { retryAfter: seconds }), 1);
+    retryDelay(
+      DEFAULT_RETRY,
+      httpStatusError(429, '', (name) => (name === 'retry-after' ? seconds : null)),
+      1,
+    );
   expect(after('7')).toBe(7000);
   expect(after('0.5')).toBe(2000);
   expect(after('3600')).toBe(60_000);

@@ -107,8 +107,10 @@ export async function* play(
   }
   const { error } = answer;
   if (error) {
-    const retryAfter = error.retryAfter === undefined ? null : String(error.retryAfter);
-    throw httpStatusError(error.status, error.message ?? 'scripted error', { retryAfter });
+    const { retryAfter, status, message = 'scripted error' } = error;
+    throw httpStatusError(status, message, (name) =>
+      name === 'retry-after' && retryAfter !== undefined ? String(retryAfter) : undefined,
+    );
   }
   if (answer.cut)
     throw new DuolaneError('network', 'the connection to the model was lost (scripted)');

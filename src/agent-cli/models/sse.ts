@@ -22,8 +22,8 @@ export async function* postForEvents(
     signal,
   });
   if (!response.ok || !response.body) {
-    const retryAfter = response.headers.get('retry-after');
-    throw httpStatusError(response.status, await response.text(), { retryAfter });
+    const header = (name: string): string | null => response.headers.get(name);
+    throw httpStatusError(response.status, await response.text(), header);
   }
   const decoder = new SseDecoder();
   for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {

@@ -55,8 +55,8 @@ export type ModelStopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_seq
 
 /**
  * An event of a model's stream. Blocks do not overlap: `text`, `thinking` and `tool_use` open a
- * block and close the one before, `block_end` only closes. `stop` is the last event; a stream
- * without it is incomplete.
+ * block and close the one before, `redacted_thinking` is a complete block, `block_end` only closes.
+ * `stop` is the last event; a stream without it is incomplete.
  */
 export type ModelEvent =
   | {
@@ -68,6 +68,8 @@ export type ModelEvent =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'thinking'; readonly text: string }
   | { readonly type: 'signature'; readonly signature: string }
+  /** A complete block that only the provider can read; the next request must contain it. */
+  | { readonly type: 'redacted_thinking'; readonly data: string }
   | { readonly type: 'tool_use'; readonly id: string; readonly name: string }
   | { readonly type: 'tool_input'; readonly json: string }
   | { readonly type: 'block_end' }

@@ -42,9 +42,12 @@ function runsIndex(text: string): boolean {
   });
 }
 
-/** Writes a word, in quotes if it could be read as several words or as an operator. */
+/**
+ * Writes a word, in quotes if it could be read as several words or as an operator. A quote in it is
+ * escaped: otherwise one word `a' 'b` would be written like the two words `'a' 'b'`.
+ */
 const quote = ({ text, literal }: ShellWord): string =>
-  !literal || /^[\w@%+=:,./~^!{}#-]+$/.test(text) ? text : `'${text}'`;
+  !literal || /^[\w@%+=:,./~^!{}#-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 /**
  * Whether a deny or ask rule covers a command: one matching command anywhere in it is enough. Every

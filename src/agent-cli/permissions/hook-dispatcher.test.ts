@@ -66,6 +66,31 @@ test('only callbacks whose matcher fits are called, with the common input fields
   ]);
 });
 
+test.each([
+  ['Bash', ['Bash']],
+  ['Bash|Write', ['Bash', 'Write']],
+  ['Bash, Write', ['Bash', 'Write']],
+  ['mcp__bank', []],
+  ['^mcp__', ['mcp__bank__pay', 'mcp__files__delete_all']],
+  ['__(pay|delete)', ['mcp__bank__pay', 'mcp__files__delete_all']],
+  ['mcp__.*__pay$', ['mcp__bank__pay']],
+  ['mcp__bank__.*', ['mcp__bank__pay']],
+])('the matcher %j means the same tools as with the official CLI', async (matcher, expected) => {
+  const { hooks, asked } = hooksWith({ h: {} });
+  hooks.register({ PreToolUse: [{ matcher, hookCallbackIds: ['h'] }] });
+  const subjects = ['Bash', 'Write', 'mcp__bank__pay', 'mcp__files__delete_all'];
+  for (const subject of subjects)
+    await hooks.fire('PreToolUse', { tool_name: subject }, { ...options, subject });
+  const called = asked.map(({ request }) => (request as { input: JsonObject }).input['tool_name']);
+  expect(called).toEqual(expected);
+});
+
+test('a matcher that is not a regular expression is refused: its hook would never be called', () => {
+  const { hooks } = hooksWith({});
+  const given = { PreToolUse: [{ matcher: '*Bash', hookCallbackIds: ['h'] }] };
+  expect(hooks.refusal(given)).toContain('invalid matcher "*Bash" of a PreToolUse hook');
+});
+
 test('a callback that fails is ignored, unless it was registered to block on failure', async () => {
   const { hooks, failures } = hooksWith({ h1: new Error('exploded') });
   hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'] }] });

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import {
   asArray,
   asObject,
@@ -79,11 +79,15 @@ export class HookDispatcher {
     this.#options = options;
   }
 
-  /** Why these hooks cannot be registered: this CLI never calls one that guards something. */
+  /** Why these hooks cannot be registered: one that guards something would never be called. */
   refusal(hooks: unknown): string | undefined {
     const { guards } = uncalledHooks(hooks, FIRED);
     if (guards.length > 0)
       return `hooks on ${guards.join(', ')} are not supported by duolane-agent; available: ${FIRED.join(', ')}`;
+    const invalid = Object.entries(asObject(hooks))
+      .flatMap(([event, matchers]) => asArray(matchers).map((one) => matcherProblem(event, one)))
+      .find((problem) => problem !== undefined);
+    if (invalid !== undefined) return invalid;
     const events = Object.entries(asObject(hooks))
       .filter(([, matchers]) =>
         asArray(matchers).some((one) => asObject(one)['onFailure'] === 'block'),
@@ -219,14 +223,29 @@ function toMatcher(value: JsonObject): Matcher {
   };
 }
 
+/**
+ * Which subjects a matcher means, as with the official CLI: names separated by `|` or `,`, or, with
+ * any other sign, a regular expression that may match a part (`^mcp__`). Throws a SyntaxError for
+ * an invalid one; `refusal` has refused it before.
+ */
 function matching(pattern: string): (subject: string) => boolean {
   if (pattern === '' || pattern === '*') return () => true;
+  if (/^[\w ,|-]+$/.test(pattern)) {
+    const names = new Set(pattern.split(/[,|]/).map((name) => name.trim()));
+    return (subject) => names.has(subject);
+  }
+  const regexp = new RegExp(pattern);
+  return (subject) => regexp.test(subject);
+}
+
+/** Why the matcher of a hook cannot be used: the hook would never be called. */
+function matcherProblem(event: string, value: unknown): string | undefined {
+  const pattern = asString(asObject(value)['matcher']);
   try {
-    const regexp = new RegExp(`^(?:${pattern})$`);
-    return (subject) => regexp.test(subject);
-  } catch {
-    // A matcher that is not a valid regular expression is compared as a name.
-    return (subject) => subject === pattern;
+    matching(pattern);
+    return undefined;
+  } catch (cause) {
+    return `invalid matcher "${pattern}" of a ${event} hook: expected names or a regular expression: ${errorMessage(cause)}`;
   }
 }
 

@@ -7,26 +7,33 @@ import { isInsideDirectory } from './path-rules.ts';
  * yet.
  */
 export const STARTUP: readonly string[] = [
+  '.amazonq',
   '.bash_aliases',
   '.bash_login',
   '.bash_logout',
   '.bash_profile',
   '.bashrc',
   '.claude',
+  '.codex',
   '.cursor',
   '.devcontainer',
   '.dir-locals.el',
   '.envrc',
   '.exrc',
+  '.gemini',
   '.gitconfig',
   '.idea',
   '.inputrc',
+  '.kiro',
   '.mcp.json',
   '.nvim.lua',
   '.nvimrc',
+  '.opencode',
   '.profile',
+  '.roo',
   '.vimrc',
   '.vscode',
+  '.windsurf',
   '.zed',
   '.zlogin',
   '.zlogout',
@@ -58,9 +65,25 @@ export const HOME_STARTUP: readonly string[] = [
   '.xsessionrc',
 ];
 /**
- * Protected only if they exist: they have no effect unless the config of the repository names them.
+ * Protected only if they exist: they have no effect unless the config or a hook of the repository
+ * names them.
  */
-export const EXISTING: readonly string[] = ['.gitmodules', '.githooks', '.husky'];
+export const EXISTING: readonly string[] = [
+  '.gitmodules',
+  '.githooks',
+  '.husky',
+  '.lefthook.yaml',
+  '.lefthook.yml',
+  '.overcommit.yml',
+  '.pre-commit-config.yaml',
+  'lefthook.yaml',
+  'lefthook.yml',
+];
+/**
+ * Files in a home directory that name programs. In the sandbox they are hidden, so they need no
+ * placeholder.
+ */
+const HOME_CONFIGS: readonly string[] = ['.claude.json'];
 
 /** Folders whose content decides what git and Mercurial run. */
 const REPOSITORIES = ['.git', '.hg'];
@@ -88,5 +111,7 @@ export function isStartupFile(
   const parts = roots.map((root) => relative(root, path).split(sep).map(fold));
   if (parts.length > 0 && parts.every((names) => names.some((name) => NAMES.has(name))))
     return true;
-  return HOME_STARTUP.some((name) => isInsideDirectory(fold(join(home, name)), fold(path)));
+  return [...HOME_STARTUP, ...HOME_CONFIGS].some((name) =>
+    isInsideDirectory(fold(join(home, name)), fold(path)),
+  );
 }

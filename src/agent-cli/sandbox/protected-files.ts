@@ -182,6 +182,9 @@ export class ProtectedFiles {
     if (!stat(config)) made.keepFile(config);
     // Register a placeholder of another session, too: if that session removes it and a command puts
     // a file there, `remove` reports the file.
+    // Reading a pipe would block the process, also for a cancel.
+    for (const path of [config, common])
+      if (stat(path)?.isFile() === false) throw notProtected(path, 'is not a regular file');
     if (!stat(common) || readFileSync(common, 'utf8') === SAME_FOLDER)
       made.file(common, SAME_FOLDER);
     const text = readFileSync(config, 'utf8');

@@ -12,6 +12,10 @@ type Item = { readonly user: Block[] } | ModelTurn;
 const isStep = (item: Item): item is ModelTurn => 'blocks' in item;
 const isCall = (block: Block): boolean => block.type === 'tool_use';
 
+/** Characters that common providers do not use in the ids of calls (`functions.Bash:0`). */
+const UNUSUAL = /[^\w.:|+=@~-]/g;
+const MAX_ID_CHARS = 256;
+
 /** The result of a call without one: providers require a result for each call. */
 const MISSING = 'The call was interrupted before a result was received.';
 
@@ -28,13 +32,26 @@ export class History {
   /**
    * Returns the id of a call: the given one, unless another call has it. Some servers restart their
    * numbers in each message, or give parallel calls the same id. A permission or a result would
-   * then be assigned to the wrong call.
+   * then be assigned to the wrong call. Unusual characters are replaced: ids become parts of keys
+   * and of longer ids, such as `<call>/permission`.
    */
   nameCall(given: string): string {
-    let id = given || `call_${randomUUID()}`;
-    for (let times = 2; this.#callIds.has(id); times += 1) id = `${given}_${times}`;
+    const base = given.replace(UNUSUAL, '_').slice(0, MAX_ID_CHARS);
+    let id = base || `call_${randomUUID()}`;
+    for (let times = 2; this.#callIds.has(id); times += 1) id = `${base}_${times}`;
     this.#callIds.add(id);
     return id;
+  }
+
+  /** Returns the id of a model message: the given one, unless an earlier message has it. */
+  nameMessage(given: string): string {
+    let id = given || `msg_${randomUUID()}`;
+    for (let times = 2; this.#hasMessage(id); times += 1) id = `${given}_${times}`;
+    return id;
+  }
+
+  #hasMessage(id: string): boolean {
+    return this.#items.some((item) => isStep(item) && item.id === id);
   }
 
   addUser(content: string | readonly Block[]): void {

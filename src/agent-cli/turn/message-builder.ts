@@ -21,6 +21,7 @@ type OpenText =
   | { readonly kind: 'thinking'; text: string; signature: string };
 type Open =
   | OpenText
+  | { readonly kind: 'redacted_thinking'; readonly data: string }
   | { readonly kind: 'tool_use'; readonly id: string; readonly name: string; json: string };
 
 /**
@@ -77,6 +78,12 @@ export class MessageBuilder {
         this.#open.signature += event.signature;
         return [this.#delta({ type: 'signature_delta', signature: event.signature })];
       }
+      case 'redacted_thinking':
+        return [
+          ...this.#close(),
+          ...this.#begin({ kind: 'redacted_thinking', data: event.data }),
+          ...this.#close(),
+        ];
       case 'tool_use':
         return [
           ...this.#close(),
@@ -174,6 +181,8 @@ function toBlock(open: Open): Block {
       return { type: 'text', text: open.text };
     case 'thinking':
       return { type: 'thinking', thinking: open.text, signature: open.signature };
+    case 'redacted_thinking':
+      return { type: 'redacted_thinking', data: open.data };
     case 'tool_use': {
       const input = parseInput(open.json);
       return { type: 'tool_use', id: open.id, name: open.name, input };

@@ -147,10 +147,7 @@ export class ModelStep {
   }
 
   #receive(given: ModelEvent): void {
-    const event =
-      given.type === 'tool_use'
-        ? { ...given, id: this.#session.parts.history.nameCall(given.id) }
-        : given;
+    const event = this.#named(given);
     if (event.type === 'text' && event.text !== '') {
       this.#turn.firstTokenMs ??= this.#turn.now();
       this.#turn.firstTokenOfCallMs ??= Math.round(performance.now() - this.#sentAt);
@@ -163,6 +160,14 @@ export class ModelStep {
       else this.#finished(part.block);
     }
     if (event.type === 'stop') this.#turn.stopReason = event.reason;
+  }
+
+  /** The event with ids that no other call and no other message has. */
+  #named(event: ModelEvent): ModelEvent {
+    const { history } = this.#session.parts;
+    if (event.type === 'tool_use') return { ...event, id: history.nameCall(event.id) };
+    if (event.type !== 'start' || event.id === undefined) return event;
+    return { ...event, id: history.nameMessage(event.id) };
   }
 
   #raw(event: JsonObject, extra: JsonObject = {}): void {

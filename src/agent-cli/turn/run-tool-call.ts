@@ -158,8 +158,11 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
       emit({ decision: 'allow', by: 'answer' });
       return { ok: true, input, facts, source: 'user_temporary', context };
     }
+    // A hook replaces the default question, but not one that a rule of the operator demands.
+    const isAskedByRule = decision.behavior === 'ask' && by === 'rule';
     const allowed =
-      hook.decision === 'allow' || (decision.behavior === 'allow' && hook.decision !== 'ask');
+      (hook.decision === 'allow' && !isAskedByRule) ||
+      (decision.behavior === 'allow' && hook.decision !== 'ask');
     if (!denied && !approved && allowed) {
       const source = hook.decision === 'allow' ? 'hook' : 'config';
       emit({ decision: 'allow', ...(source === 'hook' ? { by: 'hook' } : { by, rule }) });

@@ -316,6 +316,16 @@ describe('waiting for a person', () => {
     expect(closed).toMatchObject({ state: 'working', pending: [] });
   });
 
+  test('closing a call keeps the questions and answers of a call whose id starts with its id', () => {
+    const request = { id: 'c1/x/ok', kind: 'approval' as const, callId: 'c1/x' };
+    const both = [submitted(), started, called('c1'), called('c1/x')];
+    const open = [...both, { type: 'input.required', request } as const];
+    expect(fold(...open, completed('c1')).pending).toEqual([request]);
+    const decided = fold(...open, answered('m2', 'c1/x/ok'), completed('c1'));
+    expect(decided.answers.map(({ id }) => id)).toEqual(['c1/x/ok']);
+    expect(decided.answered).toEqual([request]);
+  });
+
   test('a suspended task needs a run of its turn once nothing is pending', () => {
     const asleep = [...asking, ended('input-required')];
     expect(fold(...asleep)).toMatchObject({ state: 'input-required', running: false });

@@ -1,7 +1,13 @@
 import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
-import { belongsTo, isFinal, entryViolation, openingState } from './entry-rules.ts';
+import {
+  answerBelongsTo,
+  belongsTo,
+  isFinal,
+  entryViolation,
+  openingState,
+} from './entry-rules.ts';
 import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } from '../types.ts';
 import { foldStep, mayResume, takeEvents } from './steps.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
@@ -281,8 +287,7 @@ function stillAsked(
 ): readonly InputRequest[] {
   const ids = new Set(named.map((request) => request.id));
   return pending.filter(
-    ({ id, callId }) =>
-      ids.has(id) || calls.some((call) => call.callId === callId || belongsTo(id, call.callId)),
+    (request) => ids.has(request.id) || calls.some(({ callId }) => belongsTo(request, callId)),
   );
 }
 
@@ -345,15 +350,13 @@ function keepAnswered(draft: Draft, answered: readonly InputRequest[]): void {
 
 function closeCall(draft: Draft, callId: string): void {
   draft.calls = draft.calls.filter((call) => call.callId !== callId);
-  draft.answers = draft.answers.filter((answer) => !belongsTo(answer.id, callId));
-  if (draft.answered)
-    keepAnswered(
-      draft,
-      draft.answered.filter((request) => !belongsTo(request.id, callId)),
-    );
-  if (draft.pending.length === 0) return;
-  draft.pending = draft.pending.filter(
-    (request) => request.callId !== callId && !belongsTo(request.id, callId),
+  const { answered = [] } = draft;
+  draft.answers = draft.answers.filter((answer) => !answerBelongsTo(answer, answered, callId));
+  keepAnswered(
+    draft,
+    answered.filter((request) => !belongsTo(request, callId)),
   );
+  if (draft.pending.length === 0) return;
+  draft.pending = draft.pending.filter((request) => !belongsTo(request, callId));
   if (draft.running) draft.state = waiting(draft.pending);
 }

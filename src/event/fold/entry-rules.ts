@@ -1,4 +1,4 @@
-import type { InputRequest } from '../../ask.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
 import { stepViolation } from './steps.ts';
 import { turnOf } from './turns.ts';
 import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
@@ -17,8 +17,22 @@ export const isFinal = (state: TaskState): boolean => FINAL.has(state);
 export const isDelta = (event: { readonly type: string }): boolean =>
   event.type === 'text.delta' || event.type === 'reasoning.delta' || event.type === 'tool.args';
 
-/** Whether the id of a question or an answer belongs to this call. */
-export const belongsTo = (id: string, callId: string): boolean => id.startsWith(`${callId}/`);
+/**
+ * Whether a question belongs to this call: it names the call, or its id starts with that of the
+ * call if it names none. The model chooses the ids of calls, so that of one may start with that of
+ * another (`a` and `a/b`); the prefix alone would mix up their questions.
+ */
+export const belongsTo = (
+  { id, callId }: Pick<InputRequest, 'id' | 'callId'>,
+  call: string,
+): boolean => (callId === undefined ? id.startsWith(`${call}/`) : callId === call);
+
+/** Whether an answer belongs to this call; `answered` has the questions of the answers. */
+export const answerBelongsTo = (
+  answer: Pick<Answer, 'id'>,
+  answered: readonly InputRequest[],
+  call: string,
+): boolean => belongsTo(answered.find(({ id }) => id === answer.id) ?? answer, call);
 
 /** The questions and answers that a run finds when it starts. */
 export interface OpeningState {
@@ -40,12 +54,14 @@ export function openingState(
 ): OpeningState {
   if (current !== undefined && current.messageId === messageId)
     return { again: true, pending, answers, answered };
-  const open = ({ id }: { readonly id: string }): boolean =>
-    calls.some((call) => belongsTo(id, call.callId));
+  const open = (request: InputRequest): boolean =>
+    calls.some(({ callId }) => belongsTo(request, callId));
   return {
     again: false,
     pending: pending.filter(open),
-    answers: answers.filter(open),
+    answers: answers.filter((answer) =>
+      calls.some(({ callId }) => answerBelongsTo(answer, answered, callId)),
+    ),
     answered: answered.filter(open),
   };
 }

@@ -1,6 +1,6 @@
 import type { ErrorCode, Failure } from '../../errors.ts';
 import { RETRYABLE } from '../../errors.ts';
-import { belongsTo, isDelta } from './entry-rules.ts';
+import { answerBelongsTo, belongsTo, isDelta } from './entry-rules.ts';
 import type { Agent, AgentEvent, OpenCall, Snapshot } from '../types.ts';
 import { usageSince } from '../usage.ts';
 
@@ -38,10 +38,14 @@ export function recoverRun(
   // A call whose arguments were still arriving can never be finished, so the task does not wait for
   // its questions.
   const unmade = calls.filter((call) => call.partial);
-  const waits = ({ id, callId }: { readonly id: string; readonly callId?: string }): boolean =>
-    !unmade.some((call) => call.callId === callId || belongsTo(id, call.callId));
-  const pending = snapshot.pending.filter(waits);
-  if (pending.length > 0 || snapshot.answers.some(waits))
+  const pending = snapshot.pending.filter(
+    (request) => !unmade.some(({ callId }) => belongsTo(request, callId)),
+  );
+  const isAnswered = snapshot.answers.some(
+    (answer) =>
+      !unmade.some(({ callId }) => answerBelongsTo(answer, snapshot.answered ?? [], callId)),
+  );
+  if (pending.length > 0 || isAnswered)
     return [
       ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },

@@ -30,6 +30,16 @@ test('a long conversation keeps its first turn, its last turn and the newest one
   );
 });
 
+test.for([
+  ['data', { parts: [{ data: { long: 'x'.repeat(100_000) } }] }],
+  ['metadata', { metadata: { long: 'x'.repeat(100_000) } }],
+  ['answers', { answers: [{ id: 'q', action: 'accept', content: 'x'.repeat(100_000) }] }],
+] as const)('the %s of turns count as much as their text', ([, long]) => {
+  let kept: Pick<Snapshot, 'turns' | 'omitted'> = { turns: [turn(0)] };
+  for (let id = 1; id <= 10; id++) kept = addTurn(kept, { ...turn(id), ...long });
+  expect(kept).toMatchObject({ turns: { length: 3 }, omitted: 8 });
+});
+
 test('a task of a thousand turns has a snapshot no larger than one of some hundred', () => {
   let snapshot: Snapshot | undefined;
   let seq = 0;

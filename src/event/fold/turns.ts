@@ -1,3 +1,4 @@
+import { jsonChars } from '../../json.ts';
 import type { Part, Snapshot, Turn } from '../types.ts';
 
 const MAX_TURNS = 100;
@@ -18,7 +19,7 @@ export function addTurn(
   const [first = turn] = turns;
   const later = [...turns.slice(1), turn];
   let chars = 0;
-  const tooLong = later.findLastIndex((each) => (chars += charsOf(each)) > MAX_TURN_CHARS);
+  const tooLong = later.findLastIndex((each) => (chars += turnChars(each)) > MAX_TURN_CHARS);
   const from = Math.max(tooLong + 1, later.length + 1 - MAX_TURNS);
   const dropped = Math.min(from, later.length - 1);
   return { turns: [first, ...later.slice(dropped)], omitted: omitted + dropped };
@@ -35,11 +36,18 @@ export const turnOf = (
 const withId = (turns: readonly Turn[], messageId: string | undefined): Turn | undefined =>
   turns.find((turn) => turn.messageId === messageId);
 
-const charsOf = ({ parts }: Turn): number =>
-  parts.reduce((chars, part) => chars + lengthOf(part), 0);
+/** Returns roughly how many characters a turn takes: its parts, its answers and its metadata. */
+export function turnChars({ parts, answers, metadata }: Turn): number {
+  let chars = partsChars(parts);
+  if (answers) for (const answer of answers) chars += jsonChars(answer);
+  return metadata ? chars + jsonChars(metadata) : chars;
+}
 
-// Roughly: data has no length of its own, and an entry has a size limit.
-function lengthOf(part: Part): number {
-  if ('text' in part) return part.text.length;
-  return 'bytes' in part ? part.bytes.length : 1024;
+/** Returns roughly how many characters parts take. */
+export function partsChars(parts: readonly Part[]): number {
+  let chars = 0;
+  // Most parts are text, and need no measuring.
+  for (const part of parts)
+    chars += 'text' in part && !part.metadata ? part.text.length : jsonChars(part);
+  return chars;
 }

@@ -1,6 +1,6 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
-import { codeOfStatus, parseRetryAfter } from '../../http-status.ts';
-import { asObject, asString, isObject, tryParse } from '../../json.ts';
+import { codeOfStatus, type HeaderReader, retryAfterOf } from '../../http-status.ts';
+import { asObject, asString, tryParse } from '../../json.ts';
 
 /** The status that providers and agent CLIs mean by a name. */
 const NAMED: Readonly<Record<string, number>> = {
@@ -31,13 +31,16 @@ export function codeOfModel(status: number | undefined, name: string): ErrorCode
   return known === undefined ? undefined : codeOfStatus(known);
 }
 
-/** Makes an error of a status and a body. Its message is the provider's, if the body has one. */
+/**
+ * Makes an error of a status, a body and the headers of a response. Its message is the provider's,
+ * if the body has one.
+ */
 export function httpStatusError(
   status: number,
   body: string,
-  options: { readonly retryAfter?: string | null; readonly now?: number } = {},
+  header: HeaderReader = () => undefined,
 ): DuolaneError {
-  const wait = parseRetryAfter(options.retryAfter, options.now ?? Date.now());
+  const wait = retryAfterOf(header);
   const reason = messageIn(body);
   const message = reason.startsWith(String(status)) ? reason : `${status} ${reason}`;
   return new DuolaneError(codeOfStatus(status), message, {
@@ -71,9 +74,7 @@ export function modelError(cause: unknown, otherwise: ErrorCode = 'server'): Duo
   for (const error of chain) {
     const status = statusIn(error);
     if (status !== undefined)
-      return httpStatusError(status, asString(error['message']), {
-        retryAfter: retryAfterIn(error),
-      });
+      return httpStatusError(status, asString(error['message']), headerIn(error));
     const name = asString(error['name']);
     if (name === 'AbortError') return DuolaneError.from(cause, 'canceled');
     if (/MaxTurns|GraphRecursion/.test(name))
@@ -121,10 +122,14 @@ function statusIn(error: ErrorLike): number | undefined {
   return quoted === undefined ? undefined : Number(quoted);
 }
 
-function retryAfterIn({ responseHeaders, headers }: ErrorLike): string | null {
-  if (headers instanceof Headers) return headers.get('retry-after');
-  const fields = isObject(responseHeaders) ? responseHeaders : asObject(headers);
-  return asString(fields['retry-after']) || null;
+/** Reads a header of the response that an error keeps, if it keeps one. */
+function headerIn({ responseHeaders, headers }: ErrorLike): HeaderReader {
+  if (headers instanceof Headers) return (name) => headers.get(name);
+  const fields = isErrorLike(responseHeaders) ? responseHeaders : headers;
+  return (name) => {
+    const value = isErrorLike(fields) ? fields[name] : undefined;
+    return typeof value === 'string' ? value : undefined;
+  };
 }
 
 function messageIn(body: string): string {

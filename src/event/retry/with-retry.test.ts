@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { contextFor } from '../../../test/contracts/agent.contract.ts';
 import { turnOf } from '../../../test/support/arbitraries.ts';
 import { verifies } from '../../../test/verifies.ts';
@@ -10,7 +10,11 @@ import { httpStatusError } from './model-error.ts';
 import { withRetry } from './with-retry.ts';
 import type { Agent, AgentEvent } from '../types.ts';
 
-afterEach(() => void vi.useRealTimers());
+beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(0)); // no spread of the delays
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 const say = (delta: string, id = 't'): AgentEvent => ({ type: 'text.delta', id, delta });
 const failed = (status: number): AgentEvent => ({

@@ -40,9 +40,9 @@ export class CallTracker {
   /**
    * Whether the question is of a call whose arguments are incomplete, so its tool was not called.
    */
-  isUnmade({ id, callId: asker }: InputRequest): boolean {
+  isUnmade(request: InputRequest): boolean {
     for (const { callId, partial } of this.#open.values())
-      if (partial && (asker === callId || belongsTo(id, callId))) return true;
+      if (partial && belongsTo(request, callId)) return true;
     return false;
   }
 

@@ -155,9 +155,9 @@ export class OpenQuestions {
 
   /** Withdraws the questions of a call that has closed, and spends their answers. */
   closeCall(callId: string): void {
-    for (const [id, { request }] of this.#open)
-      if (request.callId === callId || belongsTo(id, callId)) this.#spend(id);
-    for (const id of this.#known.keys()) if (belongsTo(id, callId)) this.#spend(id);
+    for (const [id, { request }] of this.#open) if (belongsTo(request, callId)) this.#spend(id);
+    for (const [id, { request }] of this.#known)
+      if (belongsTo(request ?? { id }, callId)) this.#spend(id);
   }
 
   #spend(id: string): void {

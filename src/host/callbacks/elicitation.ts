@@ -41,12 +41,14 @@ export async function answerElicitation(
   if (options.onElicitation)
     return { ok: true, response: await called(options.onElicitation, question, signal) };
   if (!options.ask) return { ok: true, response: { action: 'decline' } };
-  const { message, mode, url, requestedSchema: schema } = question;
+  const { serverName, elicitationId, mode, url, requestedSchema: schema } = question;
   const { action, content } = await options.ask(
     omitUndefined<InputRequest>({
-      id: `${question.elicitationId ?? context.id}/elicitation`,
+      // The server chooses `elicitationId`: alone it could be the id of a call of another server.
+      id: `elicitation:${serverName}/${elicitationId ?? context.id}`,
       kind: elicitationKind(mode, schema),
-      message,
+      // The person must know who gets the answer.
+      message: `The tool server "${serverName}" asks: ${question.message}`,
       schema,
       data: url === undefined ? undefined : { url },
     }),

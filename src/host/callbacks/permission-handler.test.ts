@@ -45,6 +45,7 @@ describe('can_use_tool', () => {
       'May Bash run? {"command":"rm -rf ~"}',
     ],
     [{ command: 'ls\n\u202e rm' }, 'May Bash run? {"command":"ls\\n\\u202e rm"}'],
+    [{ command: 'a\u3164\u{e0041}' }, 'May Bash run? {"command":"a\\u3164\\udb40\\udc41"}'],
     [{ command: `ls ${' '.repeat(5000)}; rm -rf ~` }, '; rm -rf ~"}'],
   ])(
     'a person is asked about what runs, not about what the model says of it: %j',
@@ -419,6 +420,27 @@ describe('elicitation and dialogs', () => {
     };
     expect(await answered({ ask })).toMatchObject({ response: { action: 'accept', content } });
     expect(await answered({})).toMatchObject({ response: { action: 'decline' } });
+  });
+
+  test('a question names its server, and the server cannot choose the question id', async () => {
+    const { cli, session } = await playedSession({
+      ask: async (request) => {
+        asked.push(request);
+        return { id: request.id, action: 'decline' };
+      },
+    });
+    await using _ = session;
+    const asked: InputRequest[] = [];
+    const elicitation_id = 'toolu_1';
+    for (const mcp_server_name of ['st', 'other'])
+      await cli.answerTo(cli.request({ ...question, mcp_server_name, elicitation_id }));
+    expect(asked.map(({ message }) => message)).toEqual([
+      'The tool server "st" asks: Your name?',
+      'The tool server "other" asks: Your name?',
+    ]);
+    const [first, second] = asked.map(({ id }) => id);
+    expect(first).not.toMatch(/^toolu_1/);
+    expect(second).not.toBe(first);
   });
 
   test('a dialog without a handler stays unanswered and does not hold stdin', async () => {

@@ -154,7 +154,7 @@ const MAX_DESCRIPTION_CHARS = 200;
  * Invisible characters, and characters that reorder the text around them. They are shown as
  * escapes.
  */
-const UNSEEN = /[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const UNSEEN = /[\u007f-\u009f\u2028\u2029\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 
 /**
  * The text of the question. It contains what will run, because a client that shows only text does
@@ -180,9 +180,11 @@ function questionOf(toolName: string, input: JsonObject, request: ControlRequest
  * blanks.
  */
 function shortened(text: string, max: number): string {
-  const visible = text.replace(
-    UNSEEN,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  const visible = text.replace(UNSEEN, (found) =>
+    found
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
   );
   if (visible.length <= max) return visible;
   const half = max / 2;

@@ -109,7 +109,7 @@ test('a grandchild that goes on writing to stdout does not hold up the end', asy
   expect(await transport.exited).toMatchObject({ code: 0 });
   expect(text).toMatch(/^\d+\n/);
   await transport[Symbol.asyncDispose]();
-}, 60_000);
+});
 
 test('a process that is killed through the signal has not failed to start', async () => {
   const code = `

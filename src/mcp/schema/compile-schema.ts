@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import type * as Zod from 'zod';
+import type * as Zod from 'zod/v4';
 import { errorMessage, invalid } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { compileJsonSchema } from './json-schema.ts';
@@ -99,7 +99,8 @@ function describe(schema: ForeignSchema): JsonObject {
   const own = schema['~standard']?.jsonSchema;
   if (own) return own.input({ target: 'draft-2020-12' });
   if (schema._zod) {
-    const zod = createRequire(import.meta.url)('zod') as typeof Zod;
+    // The path of zod 4 in both of its packages: 3.25 and 4.
+    const zod = createRequire(import.meta.url)('zod/v4') as typeof Zod;
     return zod.toJSONSchema(schema as unknown as Zod.ZodType, { io: 'input' });
   }
   if (schema._def && 'typeName' in schema._def) return zod3ToJsonSchema(schema);

@@ -1,5 +1,6 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { createStreamRights } from './stream-rights.ts';
+import { eventually } from '../../../test/support/busy.ts';
 
 test('a stream ends when its credentials have ended, or cannot be checked', async () => {
   let may = true;
@@ -11,10 +12,10 @@ test('a stream ends when its credentials have ended, or cannot be checked', asyn
   track('store down', () => Promise.reject(new Error('down')));
   track('secret', async () => true);
   const over = track('ended by itself', async () => may);
-  await vi.waitFor(() => expect(ended).toEqual(['store down']));
+  await eventually(() => expect(ended).toEqual(['store down']));
   over();
   may = false;
-  await vi.waitFor(() => expect(ended).toEqual(['store down', 'session']));
+  await eventually(() => expect(ended).toEqual(['store down', 'session']));
   await rights.check('ada');
   expect(ended).toHaveLength(2);
 });

@@ -87,6 +87,31 @@ test('a signed address delivers its event once, and a repeated delivery changes 
   expect(await post(url, { cents: 900 })).toEqual(first);
 });
 
+test('an event reaches its turn, whatever the message ids of the task are', async () => {
+  const twice: Agent = async function* (turn, ctx) {
+    const id = turn.messageId === 'm' ? 'x/y' : 'y';
+    yield { type: 'status', message: ctx.eventUrl(id) };
+    yield { type: 'text.delta', id: 't', delta: String(await ctx.waitFor(id)) };
+  };
+  await using served = await serve(twice, { log: memoryLog(), page: false, logger: SILENT });
+  const turns = `${served.url}/api/agents/agent/turns`;
+  const sent = await post(turns, { text: 'one', messageId: 'm' });
+  const task = String(sent.body['task']);
+  await waiting(served.log, task);
+  const own = `${served.url}/api/tasks/${task}`;
+  for (const messageId of ['m/x', 'm'.repeat(2000)])
+    expect((await post(`${own}/turns`, { text: 'next', messageId })).status).toBe(201);
+  for (const [index, id] of ['x%2Fy', 'y', 'y'].entries()) {
+    const event = `${own}/events/${id}`;
+    // The next turn waits a moment after the end of the one before.
+    let status = 409;
+    while (status === 409) ({ status } = await post(event, { data: index }));
+    expect(status).toBe(202);
+    for await (const entry of served.log.read(task, 0))
+      if (entry.type === 'text.delta' && entry.delta === String(index)) break;
+  }
+});
+
 test('an event by REST needs the owner of the task', async () => {
   await using served = await serve(cashier, {
     log: memoryLog(),

@@ -5,6 +5,7 @@ import { awaitsEvent } from '../../event/fold/steps.ts';
 import type { Logger, Snapshot, Turn } from '../../event/types.ts';
 import { omitUndefined } from '../../json.ts';
 import { getOwnTask } from '../../task/log/own-task.ts';
+import { nameId } from '../../task/name-id.ts';
 import type { AwaitedEvent, EventUrls, Runner, TaskLog } from '../../task/types.ts';
 import { answered } from '../failure-response.ts';
 import type { HttpRoute } from '../router.ts';
@@ -117,7 +118,8 @@ async function deliver(
 ): Promise<Response> {
   const { agent, context, turns, current, waits = [] } = snapshot;
   const isOpen = awaitsEvent(snapshot, id) && current?.messageId === turn;
-  const messageId = `event/${task}/${turn}/${id}`;
+  // Hashed: a turn may have any id, and the id of this message must be as short as any other.
+  const messageId = `event/${nameId(JSON.stringify([task, turn, id]))}`;
   const isKnown = turns.some((each) => each.messageId === messageId);
   if (!isOpen && !isKnown)
     throw new DuolaneError(

@@ -92,8 +92,7 @@ function isQuiet(
   if (state !== 'input-required' && state !== 'auth-required') return false;
   if (unserved.length > 0) return false;
   if (!running) return true;
-  const asks = (callId: string): boolean =>
-    pending.some((request) => request.callId === callId || belongsTo(request.id, callId));
+  const asks = (callId: string): boolean => pending.some((request) => belongsTo(request, callId));
   const depth = (callId: string): number => depths.get(callId) ?? 0;
   const asking = calls.filter(({ callId }) => asks(callId));
   // The agent itself asks, and continues only after the answer.

@@ -21,6 +21,7 @@ import {
 import { keepAlive } from '../../stream/keep-alive.ts';
 import { getOwnTask, isOwnTask, type TaskScope } from '../../task/log/own-task.ts';
 import { matchAnswers, spokenAnswers } from '../../task/match-answers.ts';
+import { nameId } from '../../task/name-id.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { readJsonBody } from './read-body.ts';
@@ -219,7 +220,7 @@ class FrontEnd {
       ...(owner !== undefined && { owner }),
     };
     if (asking && answers.length > 0) {
-      const ids = answers.map(({ id }) => id).join(',');
+      const ids = nameId(JSON.stringify(answers.map(({ id }) => id)));
       // The id names the message that is continued, and makes the same answers the same turn.
       const id = within === undefined ? (messageId ?? randomUUID()) : `${within}/${ids}`;
       return { ...base, task: asking.task, messageId: id, parts: [], answers };

@@ -2,6 +2,7 @@ import { headerOf, urlOf } from '../../http/node-request.ts';
 import { watchStream } from '../../http/sse-response.ts';
 import {
   observeAll,
+  observeProcess,
   observeRuns,
   observeStreams,
   openTelemetry,
@@ -12,7 +13,7 @@ import type { RunObserver } from '../../task/types.ts';
 import { httpRoute, type HttpRoute } from '../router.ts';
 
 /** The metrics of a server. */
-export interface ServerMetrics {
+export interface ServerMetrics extends Disposable {
   readonly observer: RunObserver;
   readonly route: HttpRoute;
   /**
@@ -23,9 +24,9 @@ export interface ServerMetrics {
 }
 
 /**
- * Serves metrics of all runs and streams at `GET /metrics` in the text format of Prometheus. With
- * `telemetry`, runs are reported as OpenTelemetry spans, and the metrics as OpenTelemetry metrics,
- * too.
+ * Serves metrics of all runs and streams, and of the process, at `GET /metrics` in the text format
+ * of Prometheus. With `telemetry`, runs are reported as OpenTelemetry spans, and the metrics of
+ * runs and streams as OpenTelemetry metrics, too.
  */
 export async function createMetrics({
   telemetry = false,
@@ -33,6 +34,7 @@ export async function createMetrics({
   readonly telemetry?: boolean | undefined;
 }): Promise<ServerMetrics> {
   const registry = new Registry();
+  const ownProcess = observeProcess();
   const otel = telemetry ? await openTelemetry() : undefined;
   const meters = [registry, ...(otel ? [otel.meter] : [])];
   const observers = [
@@ -47,7 +49,7 @@ export async function createMetrics({
       'GET',
       '/metrics',
       () =>
-        new Response(registry.text(), {
+        new Response(registry.text() + ownProcess.text(), {
           headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
         }),
     ),
@@ -71,5 +73,6 @@ export async function createMetrics({
       open = streams.map((begin) => begin(protocol, resumed));
       return response;
     },
+    [Symbol.dispose]: () => ownProcess[Symbol.dispose](),
   };
 }

@@ -1,6 +1,6 @@
 import type { Entry, Seq } from '../../event/types.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { partsChars } from '../text-budget.ts';
+import { partsChars } from '../../event/fold/turns.ts';
 import type { TaskLog, Reading } from '../types.ts';
 
 /**

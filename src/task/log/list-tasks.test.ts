@@ -4,6 +4,8 @@ import { PageBuilder } from '../store/page-builder.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { listTasks } from './list-tasks.ts';
 
+const EMPTY = { artifacts: [], turns: [], unserved: [], calls: [], pending: [], answers: [] };
+
 test('a task that is pruned while its page is read does not end the list', async () => {
   const names = Array.from({ length: 120 }, (_, index) => `t${index}`);
   let from = 0;
@@ -14,9 +16,7 @@ test('a task that is pruned while its page is read does not end the list', async
       for (const task of names.slice(from, (from += limit)))
         pages.add(task, { changedAt: 1, key: 1 }, () =>
           // As in PostgreSQL, where the names are read first.
-          task === 't7'
-            ? undefined
-            : ({ task, text: '', artifacts: [], turns: [] } as unknown as Snapshot),
+          task === 't7' ? undefined : ({ ...EMPTY, task, text: '' } as unknown as Snapshot),
         );
       return pages.page;
     },

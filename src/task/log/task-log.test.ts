@@ -13,3 +13,36 @@ test('an owner may queue 10,000 tasks where no limit is given, and another owner
   });
   await submit('bob', 0);
 });
+
+test('a task has at most 100 turns that wait for their runs, and another task as many', async () => {
+  await using log = memoryLog();
+  const submit = (task: string, index: number): Promise<unknown> =>
+    log.submit(turnOf(`${task}/${index}`, { task }));
+  for (let index = 0; index < 100; index++) await submit('t', index);
+  await expect(submit('t', 100)).rejects.toMatchObject({ code: 'overloaded', retryable: true });
+  await submit('t', 99); // sent before
+  await submit('u', 0);
+});
+
+test.for([
+  ['data', { parts: [{ data: 'x'.repeat(1_000_000) }] }],
+  ['metadata', { metadata: { long: 'x'.repeat(1_000_000) } }],
+] as const)('the %s of waiting turns count against their limit', async ([, long]) => {
+  await using log = memoryLog();
+  for (let index = 0; index < 4; index++) await log.submit(turnOf(`m${index}`, long));
+  await expect(log.submit(turnOf('m4', long))).rejects.toMatchObject({ code: 'overloaded' });
+});
+
+test.for([
+  ['context', 1024],
+  ['tenant', 1024],
+  ['messageId', 2048],
+] as const)('the %s of a turn has at most %i bytes', async ([name, most]) => {
+  await using log = memoryLog();
+  const submit = (id: string): Promise<unknown> => log.submit(turnOf('m', { [name]: id }));
+  await submit('é'.repeat(most / 2));
+  await expect(submit(`${'é'.repeat(most / 2)}x`)).rejects.toMatchObject({
+    code: 'invalid',
+    message: `invalid ${name} of a turn: expected at most ${most} bytes, got ${most + 1}`,
+  });
+});

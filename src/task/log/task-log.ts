@@ -35,6 +35,9 @@ import type {
 const FIRST_PAUSE_MS = 50;
 const MAX_QUEUED = 10_000;
 const MAX_REPORTS = 1000;
+/** Databases index these ids, and limit what an index can have. */
+const MAX_ID_BYTES = 1024;
+const MAX_MESSAGE_ID_BYTES = 2048;
 
 /**
  * Opens a `TaskLog` over a store: everything that is the same for every database. Several logs may
@@ -110,6 +113,7 @@ class Log implements TaskLog {
     turn: Turn,
     { worker }: { readonly worker?: string } = {},
   ): Promise<{ entry: Entry; claim?: Claim }> {
+    checkIds(turn);
     // With a store that announces every commit, the claim need not read what came after it.
     const tail =
       worker !== undefined && this.#store.announcesAll ? this.#tails.keep(turn.task) : undefined;
@@ -371,5 +375,18 @@ class Log implements TaskLog {
 
   #check(): void {
     if (this.#closed) throw new DuolaneError('closed', 'the log is closed; open a new one');
+  }
+}
+
+// The ids that callers choose. That of the task is chosen by the server.
+function checkIds({ context, tenant = '', messageId }: Turn): void {
+  for (const [name, id] of Object.entries({ context, tenant, messageId })) {
+    const most = name === 'messageId' ? MAX_MESSAGE_ID_BYTES : MAX_ID_BYTES;
+    // A UTF-16 unit has at most three bytes in UTF-8, so most ids need not be counted.
+    if (id.length * 3 <= most || Buffer.byteLength(id) <= most) continue;
+    throw new DuolaneError(
+      'invalid',
+      `invalid ${name} of a turn: expected at most ${most} bytes, got ${Buffer.byteLength(id)}`,
+    );
   }
 }

@@ -176,6 +176,9 @@ export function sqlState(error: unknown): string | undefined {
 // What a PostgreSQL text cannot have: a zero character, or half of a surrogate pair.
 const UNFIT = new Set(['22021', '22P05']);
 
+// A name that an index cannot have, or another limit that the statement would always exceed.
+const TOO_LONG = '54000';
+
 function failure(error: unknown): DuolaneError {
   // An error of several addresses (ECONNREFUSED) has a name and no message.
   const reason = errorMessage(error) || String(error);
@@ -186,6 +189,10 @@ function failure(error: unknown): DuolaneError {
       `PostgreSQL cannot store this text: ${reason}; it must be valid Unicode without zero characters`,
       { cause: error },
     );
+  if (state === TOO_LONG)
+    return new DuolaneError('too_large', `PostgreSQL cannot store this: ${reason}`, {
+      cause: error,
+    });
   return new DuolaneError('server', `PostgreSQL failed: ${reason}`, { cause: error });
 }
 

@@ -46,6 +46,7 @@ function isBusy(error: unknown): boolean {
 }
 
 function unopened(file: string, cause: unknown): DuolaneError {
+  if (cause instanceof DuolaneError) return cause;
   const message = `cannot open ${file}: ${errorMessage(cause)}; it, its folder and ${file}-lock must be writable`;
   return new DuolaneError('server', message, { cause });
 }

@@ -4,6 +4,7 @@ import { advance, needsRun } from '../../event/fold/advance.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import { awaitsEvent, dueAt } from '../../event/fold/steps.ts';
 import { recoverRun } from '../../event/fold/recover-run.ts';
+import { turnChars } from '../../event/fold/turns.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './line-codec.ts';
 import type { AppendRequest, ClaimRow, Commit, EntryRow, SubmitRequest } from './store.ts';
@@ -13,6 +14,9 @@ import { turnKeyOf, type TaskHead, type TaskStorage } from './storage-engine.ts'
 
 export const CHUNK_BYTES: number = 1 << 20;
 const QUEUE_RETRY_MS = 5000;
+/** The turns of one task that wait for their runs. */
+const MAX_WAITING_TURNS = 100;
+const MAX_WAITING_CHARS = 4 << 20;
 
 /** The clocks of the rules, for tests. */
 export interface RuleClocks {
@@ -71,6 +75,7 @@ export class TaskRules {
         `task "${turn.task}" belongs to agent "${head.snapshot.agent}"; a turn for "${turn.agent}" must have its own task`,
       );
     refuseAnswers(head?.snapshot, turn);
+    if (head && turn.parts.length > 0) refuseBeyondTurns(head.snapshot, turn);
     const { to, rows } = this.#fold(turn.task, head, [note], asFirst);
     if (!head) this.#refuseBeyond(maxQueued, to.snapshot);
     // Only `claim` takes a claim whose lease has expired: it knows whether its holder is gone.
@@ -237,6 +242,21 @@ function refuseAnswers(snapshot: Snapshot | undefined, { task, ...turn }: Turn):
       { retryable: false },
     );
   }
+}
+
+/**
+ * Refuses a turn if too many of its task wait for their runs: they are all in memory, and in each
+ * snapshot that is written.
+ */
+function refuseBeyondTurns({ unserved }: Snapshot, turn: Turn): void {
+  if (unserved.length === 0) return;
+  const chars = unserved.reduce((sum, each) => sum + turnChars(each), turnChars(turn));
+  if (unserved.length < MAX_WAITING_TURNS && chars <= MAX_WAITING_CHARS) return;
+  throw new DuolaneError(
+    'overloaded',
+    `too many turns of task "${turn.task}" wait for their runs: expected at most ${MAX_WAITING_TURNS} with ${MAX_WAITING_CHARS} characters; send this one later`,
+    { retryAfterMs: QUEUE_RETRY_MS },
+  );
 }
 
 const free = (head: TaskHead): TaskHead => ({ ...head, worker: undefined, leaseUntil: 0 });

@@ -59,7 +59,7 @@ function keepsTheContract(open: () => Promise<VectorEngine>): void {
       agreed += wanted.filter((one) => found.some(({ at: place }) => place === one.at)).length;
     }
     expect(agreed / 500).toBeGreaterThan(0.95);
-  }, 120_000);
+  });
 
   test('computes vectors once for a corpus, and again for another', async () => {
     const engine = await open();

@@ -53,6 +53,11 @@ test.each([
   ['.hg/hgrc', 'ask'],
   ['.bashrc', 'ask'],
   ['.gitignore', 'allow'],
+  ['.gemini/settings.json', 'ask'],
+  ['sub/.codex/config.toml', 'ask'],
+  ['.roo/mcp.json', 'ask'],
+  ['.pre-commit-config.yaml', 'ask'],
+  ['lefthook.yml', 'ask'],
   ['.github/workflows/test.yml', 'allow'],
   ['src/git/config', 'allow'],
 ])('the mode acceptEdits does not allow files that other programs run: %s', (path, expected) => {
@@ -62,6 +67,12 @@ test.each([
     const policy = { mode: 'acceptEdits', allow: [], ask: [], deny: [] } as const;
     expect(evaluatePolicy(call, policy).behavior).toBe(expected);
   }
+});
+
+test('a config in the home directory that names programs is not an ordinary file', () => {
+  const tool = writeTool({ ...place, directories: () => [homedir()] });
+  expect(tool.facts({ file_path: join(homedir(), '.claude.json') }).edit).toBe(false);
+  expect(tool.facts({ file_path: join(homedir(), 'notes.json') }).edit).toBe(true);
 });
 
 test('a link to a file that other programs run does not hide it', async () => {

@@ -117,7 +117,7 @@ async function sqlite(): Promise<Check> {
       cost: 'tasks are kept in memory only, with --store memory',
       fix: builtIn
         ? `install another build of Node ${process.versions.node}: its module node:sqlite does not work`
-        : 'npm ci; without a prebuilt driver for this platform it needs a C++ compiler, or Node 22.13 or newer, which has its own',
+        : 'use Node 22.13 or newer, which has its own, or install the driver: npm install @photostructure/sqlite@1',
     };
   }
 }

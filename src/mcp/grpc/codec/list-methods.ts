@@ -44,6 +44,7 @@ export const OPTIONAL: ReadonlyMap<string, keyof ToolSource> = new Map([
   [Mcp.method.getPrompt.name, 'getPrompt'],
   [Mcp.method.complete.name, 'complete'],
   [Mcp.method.listen.name, 'listen'],
+  [Mcp.method.getTask.name, 'tasks'],
 ]);
 
 /** How `Discover` names the tunnel in its list of methods, if the server has one. */

@@ -8,6 +8,8 @@ import type { McpClient } from './mcp-client.ts';
 import { bare, CALL_ID, META } from '../protocol-versions.ts';
 import { withPartial } from '../partial-results.ts';
 import { ServerQuestions } from './server-questions.ts';
+import { toToolTask } from '../../sources/task-codec.ts';
+import { taskMeta } from './client-tasks.ts';
 import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 
 /** A marker in the events of a call. The reader replaces it by the questions that are open then. */
@@ -28,7 +30,14 @@ export class PendingCall {
   readonly #settled: Promise<void>;
   #over = false;
 
-  constructor(client: McpClient, call: ToolCall, caller?: string) {
+  readonly #mayBeTask: boolean;
+
+  constructor(
+    client: McpClient,
+    call: ToolCall,
+    { caller, mayBeTask = false }: { caller?: string | undefined; mayBeTask?: boolean } = {},
+  ) {
+    this.#mayBeTask = mayBeTask;
     this.#client = client;
     this.#name = call.name;
     this.#questions = new ServerQuestions(call.id, () => this.#events.insist(ASKED));
@@ -81,6 +90,7 @@ export class PendingCall {
   ): Promise<void> {
     const client = this.#client;
     const token = client.requests.nextId;
+    const envelope = client.envelope && envelopeOf(client, clientCapabilities);
     const params = {
       name,
       arguments: args,
@@ -92,7 +102,8 @@ export class PendingCall {
         progressToken: token,
         // Request all levels: the reader of the events decides what to drop, and the session
         // protocol sends all levels anyway.
-        ...(client.envelope && envelopeOf(client, clientCapabilities)),
+        ...envelope,
+        ...(this.#mayBeTask && taskMeta(client, envelope?.[META.capabilities])),
       },
     };
     let current = token;
@@ -104,6 +115,7 @@ export class PendingCall {
     try {
       const result = await inRounds(client, 'tools/call', params, {
         signal: this.#scope.signal,
+        mayBeTask: this.#mayBeTask,
         begin: () => {
           // Each round is a request of its own, with the progress token of the first.
           current = client.requests.nextId;
@@ -112,7 +124,7 @@ export class PendingCall {
         },
         onSettled: settle,
       });
-      this.#events.finish(lastOf(client, id, result));
+      this.#events.finish(lastOf(client, id, result, this.#mayBeTask));
     } catch (error) {
       this.#events.fail(error);
     } finally {
@@ -132,9 +144,16 @@ function envelopeOf(client: McpClient, capabilities: JsonObject | undefined): Js
   return { ...logLevel, [META.capabilities]: withPartial(capabilities, 'extensions') };
 }
 
-function lastOf(client: McpClient, callId: string, result: JsonObject): ToolEvent {
-  const asked = askedIn(result);
+function lastOf(
+  client: McpClient,
+  callId: string,
+  result: JsonObject,
+  mayBeTask: boolean,
+): ToolEvent {
+  const asked = askedIn(result, mayBeTask);
   if (asked) return { type: 'input', ...toInput(callId, asked) };
+  if (mayBeTask && result['resultType'] === 'task')
+    return { type: 'task', task: toToolTask(bare(result)) };
   return { type: 'result', result: toResult(client.envelope ? bare(result) : result) };
 }
 

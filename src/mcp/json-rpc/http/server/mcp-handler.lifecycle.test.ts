@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { listen } from '../../../../http/node-server.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { createRegistry } from '../../../registry/registry.ts';
@@ -7,6 +7,7 @@ import type { ToolSource } from '../../../types.ts';
 import { META } from '../../protocol-versions.ts';
 import { mcpHandler, type McpHandler } from './mcp-handler.ts';
 import { sseHandler } from './sse-handler.ts';
+import { eventually } from '../../../../../test/support/busy.ts';
 
 const MCP = 'http://localhost:1/mcp';
 const HEADERS = {
@@ -118,7 +119,7 @@ describe('a session without a connection', () => {
     await started;
     client.abort();
     await aborted;
-    await vi.waitFor(() => expect(handler.sessions).toBe(0), { timeout: 8_000 });
+    await eventually(() => expect(handler.sessions).toBe(0));
   });
 
   test('makes room for a new client although its request runs', async () => {
@@ -156,7 +157,7 @@ describe('a session without a connection', () => {
       client.abort();
     }
     expect(handler.sessions).toBeLessThanOrEqual(20);
-  }, 60_000);
+  });
 
   test('over sockets: a disconnected stream frees its session', async () => {
     const { source } = workshop();
@@ -166,14 +167,11 @@ describe('a session without a connection', () => {
     const body = JSON.stringify(INITIALIZE);
     for (let i = 0; i < 100; i += 1) {
       // The server learns of a cut a moment later, so a few sessions may still be in use.
-      const opened = await vi.waitFor(
-        async () => {
-          const response = await fetch(listening.url, { method: 'POST', headers, body });
-          expect(response.status).toBe(200);
-          return response;
-        },
-        { timeout: 8_000, interval: 5 },
-      );
+      const opened = await eventually(async () => {
+        const response = await fetch(listening.url, { method: 'POST', headers, body });
+        expect(response.status).toBe(200);
+        return response;
+      });
       await opened.text();
       const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! };
       const client = new AbortController();
@@ -201,9 +199,7 @@ describe('responses that no client read', () => {
       }),
     );
     expect(new Set(reached)).toEqual(new Set(['text/event-stream; charset=utf-8']));
-    await vi.waitFor(async () => expect(await kept(handler, session, ids)).toBe(16), {
-      timeout: 8_000,
-    });
+    await eventually(async () => expect(await kept(handler, session, ids)).toBe(16));
   });
 
   test('are kept up to a size', async () => {
@@ -215,9 +211,7 @@ describe('responses that no client read', () => {
       await post(handler, callOf('large', id), session, client.signal);
       client.abort();
     }
-    await vi.waitFor(async () => expect(await kept(handler, session, ids)).toBe(3), {
-      timeout: 8_000,
-    });
+    await eventually(async () => expect(await kept(handler, session, ids)).toBe(3));
   });
 
   test('are kept up to a size in all sessions of one owner', { timeout: 30_000 }, async () => {
@@ -234,9 +228,7 @@ describe('responses that no client read', () => {
       }
     }
     const keptIn = async (session: Record<string, string> = {}) => kept(handler, session, ids);
-    await vi.waitFor(async () => expect(await keptIn(sessions.at(-1))).toBe(3), {
-      timeout: 8_000,
-    });
+    await eventually(async () => expect(await keptIn(sessions.at(-1))).toBe(3));
     expect(await keptIn(sessions[0])).toBe(0);
   });
 
@@ -263,7 +255,7 @@ describe('the transport of 2024', () => {
   test('a client that disconnects before the first byte leaves no session', async () => {
     await using handler = sseHandler(workshop().source);
     await (await open(handler)).body?.cancel();
-    await vi.waitFor(() => expect(handler.sessions).toBe(0));
+    await eventually(() => expect(handler.sessions).toBe(0));
     const client = new AbortController();
     await open(handler, client.signal);
     expect(handler.sessions).toBe(1);
@@ -290,7 +282,7 @@ describe('the transport of 2024', () => {
     await started;
     client.abort();
     await aborted;
-    await vi.waitFor(() => expect(handler.sessions).toBe(0), { timeout: 8_000 });
+    await eventually(() => expect(handler.sessions).toBe(0));
   });
 });
 

@@ -1,0 +1,1 @@
+export { remote, type RemoteAgentOptions } from './remote-agent.ts';
