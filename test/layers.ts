@@ -148,6 +148,7 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/mcp/registry': 'functions as a ToolSource: definition, registry, one run of a handler',
   'src/mcp/schema': 'zod, Standard Schema and JSON Schema to one compiled form',
   'src/mcp/sources': 'gateway, pool, lazy connection, change feed, cursor pages, ask rounds',
+  'src/mcp/relay': 'bridges: a connection for each client, messages passed on unchanged',
   'src/mcp/json-rpc': 'what client and server share, stdio, in-process',
   'src/mcp/json-rpc/client': 'dialled server as a ToolSource',
   'src/mcp/json-rpc/server': 'ToolSource as JSON-RPC methods',

@@ -39,6 +39,8 @@ export {
 export { offerHttp, type OfferHttpOptions } from './json-rpc/http/server/offer-http.ts';
 export { asToolSource, dialInProcess, type SdkServer } from './json-rpc/in-process.ts';
 export { offerMessages } from './json-rpc/server/offer-messages.ts';
-export { serveMessages, type ServedMessages } from './json-rpc/server/serve-messages.ts';
+export { serveMessages } from './json-rpc/server/serve-messages.ts';
+export { relaySource } from './relay/upstream.ts';
+export type { ServedMessages } from './relay/serve-endpoint.ts';
 export { dialStdio, offerStdio, type OfferStdioOptions } from './json-rpc/stdio.ts';
 export type * from './types.ts';

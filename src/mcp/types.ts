@@ -5,6 +5,7 @@ import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 import type { SourceTasks, ToolTask } from './task-types.ts';
 
 export type { SourceTasks, TaskOptions, ToolTask } from './task-types.ts';
+export type { MessageSendOptions, MessageTransport } from './transport-types.ts';
 
 /**
  * A provider of tools. Lists and calls are pulled; breaking out of a loop cancels the upstream
@@ -115,6 +116,11 @@ export interface ToolCall {
   readonly name: string;
   readonly args: JsonObject;
   readonly meta?: JsonObject;
+  /**
+   * What the client of the call supports (`elicitation`, `sampling`, `roots`), if it is known. An
+   * offer sets it; a server of the stateless protocol gets it in place of the dialled capabilities.
+   */
+  readonly clientCapabilities?: JsonObject;
   /** Answers to the questions of an earlier `input` event. Set them to repeat that call. */
   readonly answers?: readonly Answer[];
   /** The `state` of the earlier `input` event, unchanged. */
@@ -285,6 +291,8 @@ export interface ToolContext {
    */
   continueAsTask(): Promise<void>;
   readonly meta?: JsonObject;
+  /** What the client of the call supports; absent if it is not known. */
+  readonly clientCapabilities?: JsonObject;
   /** `meta` and `id` under the names that handlers of the official SDKs use. */
   readonly _meta?: JsonObject;
   readonly requestId: string;
@@ -305,33 +313,6 @@ export interface ToolContext {
     request: { readonly method: string; readonly params?: JsonObject },
     schema?: unknown,
   ) => Promise<JsonObject>;
-}
-
-/** A bidirectional transport for JSON-RPC messages, such as the control lane, a pipe or HTTP. */
-export interface MessageTransport {
-  /**
-   * Sends one message. Resolves when the peer has taken it. On a transport with a stream per
-   * request, it resolves when that stream has delivered the response and rejects if the response is
-   * lost; the signal closes that stream. Other transports may ignore the signal.
-   */
-  send(message: JsonObject, options?: Abortable): Promise<void>;
-  /** The messages of the peer, for one reader; ends when the peer has disconnected. */
-  readonly incoming: AsyncIterable<JsonObject>;
-  /**
-   * Whether closing the stream of a request cancels it. Then no `notifications/cancelled` is sent.
-   */
-  readonly cancelsByClosing?: boolean;
-  /**
-   * Whether a person may have to log in before a response arrives. Then `protocol: 'auto'` does not
-   * take silence as a sign of an old server.
-   */
-  readonly mayWait?: boolean;
-  /**
-   * The id of our request on whose own stream an incoming message arrived, if the transport has
-   * such streams.
-   */
-  requestOf?(message: JsonObject): string | number | undefined;
-  close?(): Promise<void>;
 }
 
 /** The options of every server side (`offerMessages`, `offerHttp`, `offerStdio`). */

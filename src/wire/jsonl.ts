@@ -8,6 +8,8 @@ const BOM = 0xfeff;
 const MIB = 1024 * 1024;
 /** How many characters of an invalid line are kept. */
 const EXCERPT = 1000;
+/** How many bytes of the end of a line that is too long are kept. */
+const TAIL = 256;
 
 /**
  * A line that is not a JSON object, or is too long. It is reported, and decoding continues after
@@ -18,10 +20,13 @@ export class InvalidLine {
   readonly error: DuolaneError;
   /** The line, or its first thousand characters. */
   readonly text: string;
+  /** The last 256 bytes of a line that is too long; empty for others. */
+  readonly end: string;
 
-  constructor(error: DuolaneError, text: string) {
+  constructor(error: DuolaneError, text: string, end = '') {
     this.error = error;
     this.text = text;
+    this.end = end;
   }
 }
 
@@ -43,6 +48,7 @@ export class LineDecoder {
   readonly #maxBytes: number;
   #rest: Buffer = Buffer.alloc(0); // the beginning of a line that is not yet complete
   #length = 0;
+  #tail: Buffer = Buffer.alloc(0); // the newest bytes of a line that may exceed the limit
   #begun = false;
 
   constructor({ maxBytes = 64 * MIB }: LineOptions = {}) {
@@ -110,7 +116,9 @@ export class LineDecoder {
 
   #keep(part: Buffer): void {
     const length = this.#length + part.length;
-    // Of a line that exceeds the limit only the beginning is kept, for the error.
+    // Of a line that exceeds the limit only the ends are kept, for the error.
+    if (length > this.#maxBytes)
+      this.#tail = Buffer.concat([this.#tail, part.subarray(-TAIL)]).subarray(-TAIL);
     const kept = Math.min(length, length > this.#maxBytes ? EXCERPT : this.#maxBytes);
     if (kept > this.#rest.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(kept, this.#rest.length * 2, 1024));
@@ -134,7 +142,9 @@ export class LineDecoder {
       this.#begun = true;
       const message = `line exceeds maxBytes (${this.#maxBytes}): ${length} bytes; increase maxBytes to accept it`;
       const text = this.#rest.toString('utf8', 0, Math.min(length, EXCERPT, this.#rest.length));
-      out.push(new InvalidLine(new DuolaneError('too_large', message), text));
+      const end = this.#tail.toString('utf8');
+      this.#tail = Buffer.alloc(0);
+      out.push(new InvalidLine(new DuolaneError('too_large', message), text, end));
     } else {
       this.#emit(out, this.#rest.toString('utf8', 0, length));
     }

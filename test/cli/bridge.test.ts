@@ -56,15 +56,40 @@ describe('duolane bridge', () => {
     await running.end();
   });
 
-  test('warns of an address that other machines reach without a token', async () => {
-    await using offered = await offerGrpc(createRegistry({ name: 'demo' }));
-    const open = place.start(['bridge', offered.url, 'grpc://0.0.0.0:0']);
-    const guarded = place.start(['bridge', offered.url, 'grpc://0.0.0.0:0', '--require-token=t']);
-    await open.says(/every machine that reaches grpc:\/\/0\.0\.0\.0:0 can call the tools/);
-    await guarded.says(/grpc:\/\/0\.0\.0\.0:\d+/);
-    for (const running of [open, guarded]) running.child.kill('SIGINT');
-    await open.end();
-    expect((await guarded.end()).stderr).not.toContain('every machine');
+  test.each(['grpc', 'http', 'sse'])(
+    'a %s address that other machines reach needs a token, or a flag',
+    async (scheme) => {
+      await using offered = await offerGrpc(createRegistry({ name: 'demo' }));
+      const to = `${scheme}://0.0.0.0:0`;
+      const refused = await place.run(['bridge', offered.url, to]);
+      expect(refused.code).toBeGreaterThan(0);
+      expect(refused.stderr).toMatch(/every machine that reaches .* could call the tools/);
+      const open = place.start(['bridge', offered.url, to, '--anonymous']);
+      await open.says(/0\.0\.0\.0:\d+/);
+      open.child.kill('SIGINT');
+      await open.end();
+    },
+  );
+
+  test('refuses HTTP clients without the token, and accepts any host name with it', async () => {
+    const registry = createRegistry({ name: 'demo', tools: [tool('hi', '', {}, () => 'hello')] });
+    await using offered = await offerHttp(registry);
+    const running = place.start([
+      'bridge',
+      offered.url,
+      'http://0.0.0.0:0',
+      '--json',
+      '--require-token=t',
+      '--protocol=session',
+    ]);
+    const [, port = ''] = await running.says(/"url":"http:\/\/0\.0\.0\.0:(\d+)/);
+    const url = `http://127.0.0.1:${port}/mcp`;
+    expect((await place.run(['tools', url])).stderr).toContain('HTTP 401');
+    const called = await place.run(['tools', url, 'hi', '--token=t']);
+    expect(called).toMatchObject({ code: 0, stdout: 'hello\n' });
+    await running.says(/"calls":1/);
+    running.child.kill('SIGINT');
+    await running.end();
   });
 
   test('as a server that a client starts, on its own stdin and stdout', async () => {
@@ -77,6 +102,11 @@ describe('duolane bridge', () => {
 
   test.each([
     ['no addresses', ['bridge'], /missing arguments <from> <to>/],
+    [
+      'an unknown protocol',
+      ['bridge', 'http://127.0.0.1:1/mcp', 'stdio:', '--protocol=old'],
+      /invalid --protocol "old"/,
+    ],
     ['an invalid <to>', ['bridge', 'http://127.0.0.1:1/mcp', 'grpc:'], /invalid <to> "grpc:"/],
     ['a server that is not there', ['bridge', 'grpc://127.0.0.1:1', 'stdio:'], /cannot be reached/],
   ])('%s is reported in plain text', async (_name, args, words) => {

@@ -283,9 +283,14 @@ function modernTools(changes: ChangeFeed): ToolDefinition[] {
       );
       return JSON.stringify([first, second]);
     }),
-    tool('test_input_required_result_capabilities', 'Samples', {}, async (_, ctx) =>
-      JSON.stringify(await contentOf(ctx, sampling('sample', 'Hello'))),
-    ),
+    tool('test_input_required_result_capabilities', 'Asks what it can', {}, async (_, ctx) => {
+      const can = ctx.clientCapabilities ?? {};
+      const questions = [
+        ...(can['sampling'] === undefined ? [] : [sampling('sample', 'Hello')]),
+        ...(can['elicitation'] === undefined ? [] : [name]),
+      ];
+      return JSON.stringify(await Promise.all(questions.map((each) => contentOf(ctx, each))));
+    }),
     tool('test_trigger_tool_change', 'Changes', {}, () => {
       changes.notify({ type: 'tools' });
       return 'changed';

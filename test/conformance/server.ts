@@ -1,7 +1,10 @@
+import { fileURLToPath } from 'node:url';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
-import type { ToolSource } from '../../src/mcp/types.ts';
+import { dialStdio } from '../../src/mcp/json-rpc/stdio.ts';
+import type { DialMessagesOptions, ToolSource } from '../../src/mcp/types.ts';
+import { buildEnv } from '../../src/process/index.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { memoryLog } from '../../src/task/index.ts';
 import { withTasks } from '../../src/mcp/tasks/index.ts';
@@ -10,22 +13,42 @@ import { conformanceSource, longTool } from './catalogue.ts';
 /**
  * Prints its address; exits at the end of its input. With `bridged`, a second server stands in
  * front of the first; with `bridged-old`, the two speak the session protocol 2025-11-25; with
- * `grpc`, a gRPC server stands between them too.
+ * `grpc`, a gRPC server stands between them too, and with `stdio` the process of a second bridge. A
+ * URL as the second argument replaces the first server: it is that of a running server.
  */
 const scope = new Disposer();
-const [, , mode] = process.argv;
-const log = scope.use(memoryLog());
-const tasks = scope.use(withTasks(conformanceSource(), { log, long: longTool }));
-let offered = scope.use(await offerHttp(tasks));
-if (mode !== 'direct') {
-  const protocol = mode === 'bridged-old' ? 'session' : 'stateless';
-  const capabilities = { elicitation: {}, sampling: {}, roots: {} };
-  let source: ToolSource = scope.use(await dialHttp({ url: offered.url, protocol, capabilities }));
-  if (mode === 'grpc') {
-    const { url } = scope.use(await offerGrpc(source));
-    source = scope.use(await dialGrpc({ url }));
-  }
-  offered = scope.use(await offerHttp(source));
-}
-process.stdout.write(`${offered.url}\n`);
+const [, , mode, given] = process.argv;
+const COMMAND = fileURLToPath(new URL('../../src/cli/duolane.ts', import.meta.url));
+const capabilities = { elicitation: {}, sampling: {}, roots: {} };
+
+let url = given ?? (await ownServer());
+if (mode !== 'direct') url = scope.use(await offerHttp(await dial(url))).url;
+process.stdout.write(`${url}\n`);
 process.stdin.resume().once('end', () => void scope[Symbol.asyncDispose]());
+
+async function ownServer(): Promise<string> {
+  const log = scope.use(memoryLog());
+  const tasks = scope.use(withTasks(conformanceSource(), { log, long: longTool }));
+  return scope.use(await offerHttp(tasks)).url;
+}
+
+async function dial(to: string): Promise<ToolSource> {
+  if (mode === 'stdio')
+    return scope.use(
+      await dialStdio({
+        command: process.execPath,
+        args: ['--import', 'tsx', COMMAND, 'bridge', to, 'stdio:'],
+        env: buildEnv(),
+        protocol: 'auto',
+        capabilities,
+      }),
+    );
+  const protocols: Readonly<Record<string, DialMessagesOptions['protocol']>> = {
+    'bridged-old': 'session',
+  };
+  const protocol = protocols[mode ?? ''] ?? (given === undefined ? 'stateless' : 'auto');
+  const source = scope.use(await dialHttp({ url: to, protocol, capabilities }));
+  if (mode !== 'grpc') return source;
+  const offered = scope.use(await offerGrpc(source));
+  return scope.use(await dialGrpc({ url: offered.url }));
+}

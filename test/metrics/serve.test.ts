@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { cli } from '../../src/adapters/cli-agent.ts';
 import type { Agent } from '../../src/event/types.ts';
@@ -49,17 +50,21 @@ test('a scrape has the metrics of the process under the usual names', async () =
   const before = await scrape(served);
   const until = performance.now() + 50;
   while (performance.now() < until); // blocks the event loop and uses the processor
-  const after = await scrape(served);
   const cpu = 'process_cpu_seconds_total';
-  expect(after[cpu]).toBeGreaterThan(before[cpu] ?? Infinity);
-  for (const name of [
-    'process_resident_memory_bytes',
-    'process_start_time_seconds',
-    'nodejs_heap_size_used_bytes',
-    'nodejs_eventloop_lag_p99_seconds',
-    'nodejs_eventloop_lag_max_seconds',
-  ])
-    expect(after[name], name).toBeGreaterThan(0);
+  expect((await scrape(served))[cpu]).toBeGreaterThan(before[cpu] ?? Infinity);
+  // The delay is sampled by a timer, and each scrape begins a new interval.
+  await eventually(async () => {
+    await sleep(50);
+    const after = await scrape(served);
+    for (const name of [
+      'process_resident_memory_bytes',
+      'process_start_time_seconds',
+      'nodejs_heap_size_used_bytes',
+      'nodejs_eventloop_lag_p99_seconds',
+      'nodejs_eventloop_lag_max_seconds',
+    ])
+      expect(after[name], name).toBeGreaterThan(0);
+  });
 });
 
 test('a scrape has the counts of runs, tools, streams, resumes and cancels', async () => {

@@ -63,7 +63,7 @@ suite('browser', opened.missing, () => {
     await page.keyboard.press('Escape');
     await page.getByLabel('Search events').fill('search_clinical');
     const searches = page.locator('[data-part=event-rows] [data-kind=call][data-state=answered]');
-    expect(await searches.count()).toBeGreaterThanOrEqual(3);
+    await expect.poll(() => searches.count()).toBeGreaterThanOrEqual(3);
     expect([await ticks(page, 'kept'), await ticks(page, 'broken')]).toEqual([6, 0]);
     expect(await serious(page)).toEqual([]);
   });

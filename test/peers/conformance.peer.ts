@@ -96,6 +96,31 @@ suite('the MCP conformance suite', official.reason, () => {
       });
     }
 
+  // A server of another SDK, which the caller has started: the same score behind every bridge.
+  const foreign = process.env['MCP_CONFORMANCE_URL'];
+  for (const revision of foreign === undefined ? [] : Object.keys(REQUIRED))
+    test(`a foreign server has the same score behind bridges, ${revision}`, async () => {
+      const direct = await score(foreign!, revision);
+      expect(direct.passed.length).toBeGreaterThan(0);
+      for (const mode of ['bridged', 'grpc', 'stdio']) {
+        const args = ['--import', 'tsx', server, mode, foreign!];
+        const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+        const ended = once(child, 'exit');
+        try {
+          const [url] = (await once(createInterface(child.stdout), 'line')) as [string];
+          const { passed, failed } = await score(url, revision);
+          expect({ mode, passed, failed }).toEqual({
+            mode,
+            passed: direct.passed,
+            failed: direct.failed,
+          });
+        } finally {
+          child.stdin.end();
+          await ended;
+        }
+      }
+    }, 600_000);
+
   // The tenth scenario, tasks-status-notifications, has no checks in this version of the suite.
   for (const mode of ['direct', 'bridged', 'grpc'])
     test(`${mode}: all nine scenarios of the extension for tasks`, async () => {

@@ -24,7 +24,8 @@ import { offerStdio } from '../../src/mcp/json-rpc/stdio.ts';
 import { sourcePool } from '../../src/mcp/sources/source-pool.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
-import type { ToolSource } from '../../src/mcp/types.ts';
+import { relaySource } from '../../src/mcp/relay/upstream.ts';
+import type { MessageTransport, ToolSource } from '../../src/mcp/types.ts';
 import { memoryTransport, spawnProcess } from '../../src/process/index.ts';
 import { serve } from '../../src/serve/serve.ts';
 import { Channel } from '../../src/stream/channel.ts';
@@ -175,8 +176,28 @@ const ROWS: Readonly<Record<string, Row>> = {
       return { thing, work };
     },
   },
+  'offerMessages, relayed': {
+    files: ['mcp/relay/relay-endpoint.ts', 'mcp/relay/relay-connection.ts'],
+    open: async (scope) => {
+      const { source, started } = slowSource();
+      const connect = async (): Promise<MessageTransport> => {
+        const [near, far] = messagePair();
+        scope.use(serveMessages(source, far));
+        return near;
+      };
+      const thing = offerMessages(relaySource(connect));
+      await send(thing, 'initialize', {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 'c', version: '1' },
+      });
+      const work = send(thing, 'tools/call', { name: 'wait', arguments: {} });
+      await started;
+      return { thing, work };
+    },
+  },
   serveMessages: {
-    files: ['mcp/json-rpc/server/serve-messages.ts'],
+    files: ['mcp/relay/serve-endpoint.ts'],
     open: async () => {
       const { source, started } = slowSource();
       const [near, far] = messagePair();
@@ -413,6 +434,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'agent-cli/session/transcript.ts': 'internal to the CLI process, disposed by Agent alone',
   'agent-cli/tools/builtin/line-search.ts': 'internal to one search; tested in search.test.ts',
   'agent-cli/tools/mcp/mcp-servers.ts': 'internal to the CLI process, disposed by Agent alone',
+  'mcp/json-rpc/stdio.ts': 'starts processes: test/mcp/relay.test.ts',
+  'mcp/json-rpc/http/client/dial-http.ts': 'passes on to dialMessages and HttpUpstream',
+  'mcp/json-rpc/http/client/http-upstream.ts': 'passes on to HttpTransport',
   'cli/commands/demo/naive-host.ts': 'part of a demonstration',
   'cli/commands/demo/naive-server.ts': 'part of a demonstration',
   'cli/commands/demo/fault-setup.ts': 'part of a demonstration',

@@ -15,6 +15,7 @@ const doors = JSON.parse(await readFile(join(import.meta.dirname, 'doors.json'),
 const GIVEN: Readonly<Record<string, string>> = {
   agent: `import('duolane/event').Agent`,
   bytes: 'Uint8Array',
+  connect: `() => Promise<import('duolane/mcp').MessageTransport>`,
   check: `() => AsyncIterable<import('duolane/event').AgentEvent>`,
   child: `import('node:child_process').ChildProcessWithoutNullStreams`,
   client: `import('duolane/a2a').A2AClient`,

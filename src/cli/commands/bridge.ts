@@ -1,7 +1,15 @@
 import { DuolaneError } from '../../errors.ts';
 import { untilAborted } from '../../stream/abort.ts';
 import { offerGrpc } from '../../mcp/grpc/index.ts';
-import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../../mcp/index.ts';
+import {
+  type DialMessagesOptions,
+  offerHttp,
+  type OfferHttpOptions,
+  offerStdio,
+  serveMessages,
+  type ToolSource,
+} from '../../mcp/index.ts';
+import { omitUndefined } from '../../json.ts';
 import { type Command, EXIT, textFlag } from '../command.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
 import { stripControlCharacters } from '../../event/text/control-characters.ts';
@@ -15,10 +23,13 @@ export const bridge: Command = {
   most: 2,
   options: {
     token: { value: 'bearer', text: 'sent to <from> as its bearer token' },
-    'require-token': {
-      value: 'bearer',
-      text: 'bearer token that clients of a gRPC <to> must send',
+    'require-token': { value: 'bearer', text: 'bearer token that clients of <to> must send' },
+    anonymous: { text: 'clients on other machines need no token' },
+    protocol: {
+      value: 'kind',
+      text: 'protocol to <from>: auto (default), session (up to 2025-11-25) or stateless (2026-07-28)',
     },
+    'max-bytes': { value: 'n', text: 'longest message of a stdio <from>; 67108864 by default' },
     'single-user': {
       text: 'all clients are one person: messages of the server without a call go to the only open one',
     },
@@ -29,8 +40,10 @@ export const bridge: Command = {
     '<to> is the address of the bridge: grpc://host:port, http://host:port for Streamable HTTP,\n' +
       'sse://host:port for the older SSE transport as well, or stdio: for this process itself, as a\n' +
       'server that a client starts. Port 0 chooses a free port.',
-    'Lists are passed on as they arrive, pages as streams and streams as pages; progress, questions,\n' +
-      'errors and cancels pass in both directions. Tokens of clients are not passed on.\n' +
+    'Each client gets a connection of its own to <from>, a process if <from> is stdio:, and messages\n' +
+      'pass unchanged in both directions. Clients of the typed gRPC service, and of another kind of\n' +
+      'protocol than <from>, share one connection and are translated. A process that exits is started\n' +
+      'again. Tokens of clients are not passed on.\n' +
       'Counters are printed on stderr, live on a terminal. Ctrl-C stops.',
   ],
   examples: [
@@ -40,13 +53,16 @@ export const bridge: Command = {
   ],
   async run({ args, flags, terminal, signal }) {
     const [from = '', to = ''] = args;
-    const offer = readTarget(to, textFlag(flags, 'require-token'));
+    const requireToken = textFlag(flags, 'require-token');
+    const offer = readTarget(to, requireToken, Boolean(flags['anonymous']));
     const { out, err } = terminal;
     const token = textFlag(flags, 'token');
     await using source = await dialSource(from, {
       token,
       signal,
       capabilities: PASSED_ON,
+      protocol: readProtocol(textFlag(flags, 'protocol'), from),
+      maxBytes: readBytes(textFlag(flags, 'max-bytes')),
       singleUser: Boolean(flags['single-user']),
     });
     const tally = new CountingSource(source, () => shown.changed());
@@ -56,13 +72,6 @@ export const bridge: Command = {
     using shown = new Shown(err, () => tally.counts, Boolean(flags['json']), report);
     await using offered = await offer(tally.source);
     const { url = 'stdio:', done } = offered;
-    if (isOpenToOthers(to) && textFlag(flags, 'require-token') === undefined)
-      err.line(
-        err.style(
-          'yellow',
-          `every machine that reaches ${to} can call the tools of <from>, with its --token; use 127.0.0.1, --require-token or a proxy that authenticates`,
-        ),
-      );
     if (flags['json'] && url !== 'stdio:')
       out.line(JSON.stringify({ url, from, name: source.info.name }));
     else
@@ -85,10 +94,30 @@ function isOpenToOthers(to: string): boolean {
 
 type Offered = AsyncDisposable & { readonly url?: string; readonly done?: Promise<void> };
 
+/** Parses --protocol. A server of the older SSE transport has only one. */
+function readProtocol(
+  given: string | undefined,
+  from: string,
+): DialMessagesOptions['protocol'] | undefined {
+  if (given === undefined) return /^sses?:/.test(from) ? undefined : 'auto';
+  if (given === 'auto' || given === 'session' || given === 'stateless') return given;
+  throw new DuolaneError(
+    'invalid',
+    `invalid --protocol "${given}": expected auto, session or stateless`,
+  );
+}
+
+function readBytes(given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  if (/^[1-9]\d{0,9}$/.test(given)) return Number(given);
+  throw new DuolaneError('invalid', `invalid --max-bytes "${given}": expected a number of bytes`);
+}
+
 /** Parses <to>. Throws `invalid` before anything is started. */
 function readTarget(
   to: string,
   requireToken: string | undefined,
+  anonymous: boolean,
 ): (source: ToolSource) => Promise<Offered> {
   if (to === 'stdio:') return async (source) => offerStdio(source);
   const url = URL.canParse(to) ? new URL(to) : undefined;
@@ -100,6 +129,11 @@ function readTarget(
       'invalid',
       `invalid <to> "${to}": expected grpc://host:port, http://host:port, sse://host:port or stdio:`,
     );
+  if (isOpenToOthers(to) && requireToken === undefined && !anonymous)
+    throw new DuolaneError(
+      'invalid',
+      `every machine that reaches ${to} could call the tools of <from>, with its --token; use 127.0.0.1, --require-token, or --anonymous behind a proxy that authenticates`,
+    );
   if (url.protocol === 'grpc:')
     return (source) =>
       offerGrpc(source, {
@@ -107,14 +141,15 @@ function readTarget(
         ...(requireToken !== undefined && { token: requireToken }),
         tunnel: (transport) => serveMessages(source, transport),
       });
-  if (requireToken !== undefined)
-    throw new DuolaneError(
-      'invalid',
-      '--require-token needs a gRPC <to>; use a proxy in front of HTTP',
-    );
-  if (url.protocol === 'http:') return (source) => offerHttp(source, address);
+  // Clients on other machines use any name of this one; a page cannot know the token.
+  const options = omitUndefined<OfferHttpOptions>({
+    ...address,
+    token: requireToken,
+    hosts: isOpenToOthers(to) ? ['*'] : undefined,
+  });
+  if (url.protocol === 'http:') return (source) => offerHttp(source, options);
   return async (source) => {
-    const offered = await offerHttp(source, { ...address, sse: '/sse' });
+    const offered = await offerHttp(source, { ...options, sse: '/sse' });
     const { host: bound } = new URL(offered.url);
     const url = `sse://${bound}/sse`;
     return { url, [Symbol.asyncDispose]: () => offered[Symbol.asyncDispose]() };

@@ -1,7 +1,13 @@
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { asObject, type JsonObject, omitUndefined } from '../../json.ts';
 import type { PagedItems } from '../../mcp/sources/streaming-adapter.ts';
-import type { ToolSource } from '../../mcp/index.ts';
+import {
+  type ExchangeOptions,
+  type Upstream,
+  upstreamOf,
+  withUpstream,
+} from '../../mcp/relay/upstream.ts';
+import type { MessageTransport, ToolSource } from '../../mcp/index.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 
 /** The counters of a bridge. */
@@ -48,6 +54,68 @@ export class CountingSource {
         listPrompts: this.#list((options) => source.listPrompts!(options)),
       }),
     };
+    const upstream = upstreamOf(source);
+    if (upstream) withUpstream(this.source, this.#upstream(upstream));
+  }
+
+  /** Counts the messages that are passed on. */
+  #upstream(upstream: Upstream): Upstream {
+    const exchange = upstream.exchange?.bind(upstream);
+    return omitUndefined<Upstream>({
+      protocol: upstream.protocol,
+      reopens: upstream.reopens,
+      open: async (options) => this.#transport(await upstream.open(options)),
+      exchange:
+        exchange &&
+        (async (message, { signal, onMessage }) => {
+          const counter = new MessageCounter((key, by) => this.#count(key, by));
+          counter.sent(message);
+          const received = async (each: JsonObject): Promise<void> => {
+            counter.received(each);
+            await onMessage(each);
+          };
+          try {
+            const options = omitUndefined<ExchangeOptions>({ signal, onMessage: received });
+            const response = await exchange(message, options);
+            counter.received(response);
+            return response;
+          } finally {
+            counter.end();
+          }
+        }),
+      notify: upstream.notify?.bind(upstream),
+    });
+  }
+
+  #transport(transport: MessageTransport): MessageTransport {
+    const counter = new MessageCounter((key, by) => this.#count(key, by));
+    const incoming = async function* (): AsyncGenerator<JsonObject, void, undefined> {
+      try {
+        for await (const message of transport.incoming) {
+          counter.received(message);
+          yield message;
+        }
+      } finally {
+        counter.end();
+      }
+    };
+    return {
+      incoming: incoming(),
+      requestOf: transport.requestOf && ((message) => transport.requestOf?.(message)),
+      send: (message, options = {}) => {
+        const { onMessage } = options;
+        counter.sent(message);
+        const received = async (each: JsonObject): Promise<void> => {
+          counter.received(each);
+          await onMessage?.(each);
+        };
+        return transport.send(message, { ...options, ...(onMessage && { onMessage: received }) });
+      },
+      close: async () => {
+        counter.end();
+        await transport.close?.();
+      },
+    } as MessageTransport;
   }
 
   #count(key: keyof Counts, by = 1): void {
@@ -111,5 +179,49 @@ export class CountingSource {
       if (!over) this.#count('canceled');
       this.#count('open', -1);
     }
+  }
+}
+
+/** Counts the lists and calls of one connection by their messages. */
+class MessageCounter {
+  readonly #count: (key: keyof Counts, by?: number) => void;
+  /** The requests that are counted and run; limited like those of the connection. */
+  readonly #open = new Map<unknown, string>();
+
+  constructor(count: (key: keyof Counts, by?: number) => void) {
+    this.#count = count;
+  }
+
+  sent({ id, method, params }: JsonObject): void {
+    if (method === 'notifications/cancelled')
+      this.#close(asObject(params)['requestId'], 'canceled');
+    if (id === undefined || typeof method !== 'string') return;
+    if (method !== 'tools/call' && !method.endsWith('/list')) return;
+    this.#open.set(id, method);
+    this.#count(method === 'tools/call' ? 'calls' : 'lists');
+    this.#count('open');
+  }
+
+  received(message: JsonObject): void {
+    const { id, method, result } = message;
+    if (method === 'notifications/progress' || method === 'notifications/message')
+      this.#count('events');
+    if (method !== undefined || !this.#open.has(id)) return;
+    const { isError } = asObject(result);
+    for (const items of Object.values(asObject(result)))
+      if (Array.isArray(items) && this.#open.get(id) !== 'tools/call')
+        this.#count('items', items.length);
+    this.#close(id, message['error'] !== undefined || isError === true ? 'failed' : undefined);
+  }
+
+  /** Counts the requests that still run as canceled. */
+  end(): void {
+    for (const id of this.#open.keys()) this.#close(id, 'canceled');
+  }
+
+  #close(id: unknown, outcome: 'canceled' | 'failed' | undefined): void {
+    if (!this.#open.delete(id)) return;
+    if (outcome) this.#count(outcome);
+    this.#count('open', -1);
   }
 }

@@ -1,9 +1,14 @@
 import { DuolaneError } from '../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../json.ts';
-import { dialHttp, type DialMessagesOptions, dialSse, type ToolSource } from '../../mcp/index.ts';
+import {
+  dialHttp,
+  type DialMessagesOptions,
+  dialSse,
+  dialStdio,
+  type ToolSource,
+} from '../../mcp/index.ts';
 import type { DialGrpcOptions } from '../../mcp/grpc/index.ts';
-import { dialTransport } from '../../mcp/json-rpc/stdio.ts';
-import { buildEnv, spawnProcess } from '../../process/index.ts';
+import { buildEnv } from '../../process/index.ts';
 import type { Abortable } from '../../stream/types.ts';
 
 /** The forms of a source, for the help. */
@@ -18,19 +23,28 @@ export interface SourceOptions extends Abortable {
   readonly capabilities?: JsonObject;
   /** Whether all callers are one person. */
   readonly singleUser?: boolean;
+  /** The kind of protocol; the default is that of the transport. */
+  readonly protocol?: DialMessagesOptions['protocol'] | undefined;
+  /** The longest line of a server on stdio, in bytes. */
+  readonly maxBytes?: number | undefined;
 }
 
 /** Dials the source that the user named. Throws `invalid` for an unknown form. */
 export async function dialSource(
   given: string,
-  { token, signal, capabilities, singleUser = false }: SourceOptions,
+  { token, signal, capabilities, protocol, maxBytes, singleUser = false }: SourceOptions,
 ): Promise<ToolSource & AsyncDisposable> {
   const [, scheme, rest = ''] = /^(stdio|https?|sses?|grpcs?):(.+)$/s.exec(given) ?? [];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const options = omitUndefined<DialMessagesOptions>({ signal, capabilities, singleUser });
+  const options = omitUndefined<DialMessagesOptions>({
+    signal,
+    capabilities,
+    protocol,
+    singleUser,
+  });
   switch (scheme) {
     case 'stdio':
-      return dialCommand(rest, options);
+      return dialCommand(rest, omitUndefined({ ...options, maxBytes }));
     case 'http':
     case 'https':
       return dialHttp({ url: given, headers, ...options });
@@ -54,14 +68,12 @@ export async function dialSource(
   }
 }
 
-async function dialCommand(
+function dialCommand(
   line: string,
-  options: DialMessagesOptions,
+  options: DialMessagesOptions & { readonly maxBytes?: number },
 ): Promise<ToolSource & AsyncDisposable> {
   const [command = '', ...args] = splitCommandLine(line);
-  const server = spawnProcess({ command, args, env: buildEnv() });
-  if (server.pid === undefined) throw (await server.exited).startError;
-  return dialTransport(server, options);
+  return dialStdio({ command, args, env: buildEnv(), ...options });
 }
 
 /** Splits a command line; quotes keep spaces. */

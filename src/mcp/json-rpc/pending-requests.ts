@@ -38,11 +38,14 @@ interface Pending {
 export class PendingRequests {
   readonly #transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
   readonly #pending = new ReleasingMap<RpcId, Pending>();
+  readonly #prefix: string | undefined;
   #next = 0;
   #failure: { readonly reason: unknown } | undefined;
 
-  constructor(transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>) {
+  /** With a prefix, ids are texts that begin with it, so that they differ from those of others. */
+  constructor(transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>, prefix?: string) {
     this.#transport = transport;
+    this.#prefix = prefix;
   }
 
   get size(): number {
@@ -61,7 +64,7 @@ export class PendingRequests {
   ): Promise<JsonObject> {
     signal?.throwIfAborted();
     if (this.#failure) throw this.#failure.reason;
-    const id = this.#next;
+    const id = this.#prefix === undefined ? this.#next : `${this.#prefix}${this.#next}`;
     this.#next += 1;
     const answer = new Promise<JsonObject>((resolve, reject) =>
       this.#pending.set(id, { resolve, reject, onSettled }),

@@ -1,13 +1,15 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined, tryParse } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
-import { encodeRpc } from '../../wire/json-rpc.ts';
-import { JsonlDecoder, InvalidLine } from '../../wire/jsonl.ts';
+import { encodeRpc, isRpcId } from '../../wire/json-rpc.ts';
+import { toRpcError } from '../../wire/json-rpc-errors.ts';
+import { JsonlDecoder, InvalidLine, type LineOptions } from '../../wire/jsonl.ts';
 import type {
   DialMessagesOptions,
   MessageTransport,
@@ -15,7 +17,9 @@ import type {
   ToolSource,
 } from '../types.ts';
 import { dialMessages } from './client/dial-messages.ts';
-import { serveMessages, type ServedMessages } from './server/serve-messages.ts';
+import type { ServedMessages } from '../relay/serve-endpoint.ts';
+import { type Upstream, withUpstream } from '../relay/upstream.ts';
+import { serveMessages } from './server/serve-messages.ts';
 
 /** How to handle lines that are not messages. */
 export interface LinesOptions {
@@ -23,6 +27,20 @@ export interface LinesOptions {
    * Receives lines that are not JSON objects (a server that prints to stdout). They are skipped.
    */
   readonly onNoise?: (text: string) => void;
+  /**
+   * The longest line, 64 MiB by default. Of a longer one only the ends are read: if it is a
+   * response, its request fails; other requests go on.
+   */
+  readonly maxBytes?: number;
+}
+
+/** The options of `dialStdio`. */
+export interface DialStdioOptions extends ProcessOptions, DialMessagesOptions, LinesOptions {
+  /**
+   * How many processes a bridge starts for its clients, each of which gets one of its own; 100 by
+   * default. A further client is refused with `overloaded`.
+   */
+  readonly maxProcesses?: number;
 }
 
 /**
@@ -35,9 +53,55 @@ export interface LinesOptions {
  * for await (const tool of source.listTools()) console.log(tool.name);
  * ```
  */
-export const dialStdio = (
-  options: ProcessOptions & DialMessagesOptions & LinesOptions,
-): Promise<ToolSource & AsyncDisposable> => dialTransport(spawnProcess(options), options);
+export async function dialStdio(options: DialStdioOptions): Promise<ToolSource & AsyncDisposable> {
+  const source = await dialTransport(spawnProcess(options), options);
+  const upstream = new StdioUpstream(options);
+  const dialled = {
+    ...source,
+    [Symbol.asyncDispose]: disposeOnce(async () => {
+      await upstream[Symbol.asyncDispose]();
+      await source[Symbol.asyncDispose]();
+    }),
+  };
+  return withUpstream(dialled, upstream);
+}
+
+/** How many processes a bridge starts for its clients. */
+const MAX_PROCESSES = 100;
+
+/** A server over stdio, for a bridge: a process for each client. */
+class StdioUpstream implements Upstream, AsyncDisposable {
+  readonly reopens = true;
+  readonly #options: DialStdioOptions;
+  readonly #max: number;
+  /** The processes that run; at most `maxProcesses`. */
+  readonly #processes = new Set<Transport>();
+  #closed = false;
+
+  constructor(options: DialStdioOptions) {
+    this.#options = options;
+    this.#max = options.maxProcesses ?? MAX_PROCESSES;
+  }
+
+  async open(): Promise<MessageTransport> {
+    if (this.#closed) throw new DuolaneError('closed', 'the connection to the server is closed');
+    if (this.#processes.size >= this.#max)
+      throw new DuolaneError(
+        'overloaded',
+        `the processes of the tool server exceed maxProcesses (${this.#max}); try again later`,
+      );
+    const server = spawnProcess(this.#options);
+    this.#processes.add(server);
+    server.exited.finally(() => this.#processes.delete(server)).catch(reportUnexpected);
+    if (server.pid === undefined) throw (await server.exited).startError;
+    return lineMessages(server, this.#options);
+  }
+
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
+    this.#closed = true;
+    await Promise.all([...this.#processes].map((each) => each[Symbol.asyncDispose]()));
+  });
+}
 
 /**
  * Connects to a server over a byte pipe, one message per line. Disposing ends the server. If the
@@ -48,15 +112,17 @@ export async function dialTransport(
   transport: Transport,
   options: DialMessagesOptions & LinesOptions = {},
 ): Promise<ToolSource & AsyncDisposable> {
+  return dialMessages(lineMessages(transport, options), options);
+}
+
+/** JSON-RPC over the pipes of a process, one message per line. */
+function lineMessages(transport: Transport, options: LinesOptions): MessageTransport {
   const pipe = new Pipe(transport);
-  return dialMessages(
-    {
-      incoming: pipe.incoming(options),
-      send: (message) => pipe.send(`${encodeRpc(message)}\n`),
-      close: async () => transport[Symbol.asyncDispose](),
-    },
-    options,
-  );
+  return {
+    incoming: pipe.incoming(options),
+    send: (message) => pipe.send(`${encodeRpc(message)}\n`),
+    close: async () => transport[Symbol.asyncDispose](),
+  };
 }
 
 /** How long a failed write waits for the exit that explains it. */
@@ -115,10 +181,10 @@ function describeExit({ code, signal, stderr }: Exit): string {
 /** Yields the messages of the peer. Calls `onEnd` when they end, or the reader stops. */
 async function* lines(
   chunks: AsyncIterable<Uint8Array>,
-  { onNoise }: LinesOptions,
+  { onNoise, maxBytes }: LinesOptions,
   onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
-  const decoder = new JsonlDecoder();
+  const decoder = new JsonlDecoder(omitUndefined<LineOptions>({ maxBytes }));
   try {
     for await (const chunk of chunks) yield* messages(decoder.decode(chunk), onNoise);
     yield* messages(decoder.flush(), onNoise);
@@ -133,10 +199,33 @@ function* messages(
 ): Generator<JsonObject, void, undefined> {
   for (const message of decoded) {
     if (!(message instanceof InvalidLine)) yield message;
-    // A line over the limit may have been a response, whose caller would wait forever.
-    else if (message.error.code === 'too_large') throw message.error;
+    else if (message.error.code === 'too_large') yield replaceLong(message);
     else onNoise?.(message.text);
   }
+}
+
+/** The id of a response at the beginning of its line, and at the end, as JSON. */
+const ID_FIRST = /^\{(?:"jsonrpc":"2\.0",)?"id":(\d{1,16}|"[\w-]{1,256}"),"(?:result|error)"/;
+const ID_LAST = /^,"id":(\d{1,16}|"[\w-]{1,100}")(?:,"jsonrpc":"2\.0")?\}\s*$/;
+const RESULT_FIRST = /^\{(?:"jsonrpc":"2\.0",)?"(?:result|error)":/;
+
+/**
+ * Reads from the ends of a line over the limit which request it answers, and returns an error
+ * response to it: its caller would wait forever. A line without an id there cannot be assigned, so
+ * the connection fails.
+ */
+function replaceLong({ text, end, error }: InvalidLine): JsonObject {
+  const [, first] = ID_FIRST.exec(text) ?? [];
+  const [, last] = RESULT_FIRST.test(text) ? (ID_LAST.exec(lastMember(end)) ?? []) : [];
+  const id = tryParse(first ?? last ?? '');
+  if (!isRpcId(id)) throw error;
+  return toRpcError(id, error);
+}
+
+/** The end of a line from the comma before its last members on. */
+function lastMember(end: string): string {
+  const at = Math.max(end.lastIndexOf(',"id":'), 0);
+  return end.slice(at);
 }
 
 /** The streams of `offerStdio`; stdin and stdout of this process by default. */

@@ -242,6 +242,7 @@ class HandlerContext implements ToolContext {
   readonly requestId: string;
   declare readonly signal: AbortSignal;
   declare readonly meta?: JsonObject;
+  declare readonly clientCapabilities?: JsonObject;
   readonly _meta: JsonObject;
   readonly ask: ToolContext['ask'];
   readonly progress: ToolContext['progress'];
@@ -250,7 +251,7 @@ class HandlerContext implements ToolContext {
   readonly sendRequest: ToolContext['sendRequest'];
 
   constructor(run: HandlerRun) {
-    const { id, meta } = run.call;
+    const { id, meta, clientCapabilities } = run.call;
     this[RUN] = run;
     this.id = id;
     this.requestId = id;
@@ -267,6 +268,7 @@ class HandlerContext implements ToolContext {
     this.sendNotification = async ({ method, params = {} }) => run.emit(toEvent(method, params));
     this.sendRequest = ({ method, params = {} }) => run.request(method, params);
     if (meta) this.meta = meta;
+    if (clientCapabilities) this.clientCapabilities = clientCapabilities;
     Object.defineProperty(this, 'signal', SIGNAL);
   }
 }

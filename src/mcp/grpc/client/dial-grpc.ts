@@ -9,6 +9,7 @@ import {
 } from '../../../grpc/index.ts';
 import { type JsonObject, omitUndefined } from '../../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
+import { withUpstream } from '../../relay/upstream.ts';
 import type {
   AskOptions,
   CallOptions,
@@ -36,8 +37,9 @@ import {
 import { parseObject, toText } from '../codec/json-text.ts';
 import { grpcTasks } from './grpc-tasks.ts';
 import { ListItems } from './list-items.ts';
-import { LISTS } from '../codec/list-methods.ts';
+import { LISTS, TUNNEL_METHOD } from '../codec/list-methods.ts';
 import { callerMetadata, routingMetadata } from '../routing-metadata.ts';
+import { tunnelUpstream } from '../tunnel.ts';
 
 /** The options of `dialGrpc`. */
 export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
@@ -102,7 +104,10 @@ export async function dialGrpc({
       create(DiscoverRequestSchema),
       signal ? { signal } : {},
     );
-    return sourceOf(client, discovered, maxResourceBytes);
+    const source = sourceOf(client, discovered, maxResourceBytes);
+    return discovered.methods.includes(TUNNEL_METHOD)
+      ? withUpstream(source, tunnelUpstream(client))
+      : source;
   } catch (error) {
     await client[Symbol.asyncDispose]();
     throw fromGrpcError(error);

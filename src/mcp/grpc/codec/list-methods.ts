@@ -46,3 +46,6 @@ export const OPTIONAL: ReadonlyMap<string, keyof ToolSource> = new Map([
   [Mcp.method.listen.name, 'listen'],
   [Mcp.method.getTask.name, 'tasks'],
 ]);
+
+/** How `Discover` names the tunnel in its list of methods, if the server has one. */
+export const TUNNEL_METHOD = 'Tunnel.Open';

@@ -25,15 +25,15 @@ import {
   ResourceChunkSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { parseObject } from '../codec/json-text.ts';
-import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
+import { type ListMethod, LISTS, OPTIONAL, TUNNEL_METHOD } from '../codec/list-methods.ts';
 import { callerOf, checkRoutingMetadata, callOwner } from '../routing-metadata.ts';
 import { mayHaveTasks, taskRoutes } from './task-routes.ts';
 
 /** The methods of the typed streaming service that a source supports. */
-export function mcpRoutes(source: ToolSource): GrpcRoute[] {
+export function mcpRoutes(source: ToolSource, hasTunnel = false): GrpcRoute[] {
   const { method } = Mcp;
   const routes = [
-    unary(methodOf(method.discover), () => discover(source)),
+    unary(methodOf(method.discover), () => discover(source, hasTunnel)),
     ...LISTS.filter(({ list }) => source[list]).map((list) => listRoute(source, list)),
     streamRoute(methodOf(method.callTool), (request, call) => callEvents(source, request, call)),
   ];
@@ -79,10 +79,11 @@ export function mcpRoutes(source: ToolSource): GrpcRoute[] {
   return [...routes, ...taskRoutes(source)];
 }
 
-function discover(source: ToolSource): DiscoverResponse {
+function discover(source: ToolSource, hasTunnel: boolean): DiscoverResponse {
   const { name, version, instructions } = source.info;
   const optional = [...OPTIONAL].filter(([, key]) => source[key] !== undefined);
   const methods = ['Discover', 'ListTools', 'CallTool', ...optional.map(([method]) => method)];
+  if (hasTunnel) methods.push(TUNNEL_METHOD);
   return create(DiscoverResponseSchema, omitUndefined({ name, version, methods, instructions }));
 }
 

@@ -8,6 +8,9 @@ import {
   type GrpcRoute,
   standardRoutes,
 } from '../../../grpc/index.ts';
+import { RelayEndpoint } from '../../relay/relay-endpoint.ts';
+import { serveEndpoint } from '../../relay/serve-endpoint.ts';
+import { upstreamOf } from '../../relay/upstream.ts';
 import type { ToolSource } from '../../types.ts';
 import { Mcp, Tunnel } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { Mcp as GoogleMcp } from '../gen/model_context_protocol/mcp_pb.ts';
@@ -26,7 +29,8 @@ export interface OfferGrpcOptions extends Omit<ListenGrpcOptions, 'authorize'> {
   readonly token?: string | ((token: string | undefined, call: CallContext) => unknown);
   /**
    * Serves one client of the tunnel, which carries JSON-RPC unchanged: `tunnel: (transport) =>
-   * serveMessages(source, transport)`. Without it the server has no tunnel.
+   * serveMessages(source, transport)`. Without it, a source that was dialled has a tunnel that
+   * passes messages on to its server; other sources have none.
    */
   readonly tunnel?: ServeTunnel;
 }
@@ -42,7 +46,7 @@ const MESSAGE_BYTES = 16 * 2 ** 20;
  */
 export function offerGrpc(
   source: ToolSource,
-  { token, tunnel, ...options }: OfferGrpcOptions = {},
+  { token, tunnel = relayTunnel(source), ...options }: OfferGrpcOptions = {},
 ): Promise<GrpcListening> {
   const services = [Mcp, GoogleMcp, ...(tunnel ? [Tunnel] : [])];
   return listenGrpc([...sourceRoutes(source, tunnel), ...standardRoutes(services)], {
@@ -53,11 +57,20 @@ export function offerGrpc(
 }
 
 /** The routes of `offerGrpc` for a server that also serves others. */
-export const sourceRoutes = (source: ToolSource, tunnel?: ServeTunnel): GrpcRoute[] => [
-  ...mcpRoutes(source),
+export const sourceRoutes = (
+  source: ToolSource,
+  tunnel: ServeTunnel | undefined = relayTunnel(source),
+): GrpcRoute[] => [
+  ...mcpRoutes(source, tunnel !== undefined),
   ...googleRoutes(source),
   ...(tunnel ? [tunnelRoute(tunnel)] : []),
 ];
+
+/** The tunnel of a source that was dialled: each client gets its own connection to the server. */
+function relayTunnel(source: ToolSource): ServeTunnel | undefined {
+  const upstream = upstreamOf(source);
+  return upstream && ((transport) => serveEndpoint(new RelayEndpoint(upstream), transport));
+}
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 

@@ -25,9 +25,9 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'timeout',
 ]);
 
-/** The `_meta` members by which a request declares that its client supports tasks. */
-export const taskMeta = (client: McpClient): JsonObject => ({
-  [META.capabilities]: withTaskCapability(asObject(client.envelope?.[META.capabilities])),
+/** The `_meta` members by which a request declares that its client supports tasks, among others. */
+export const taskMeta = (client: McpClient, others?: unknown): JsonObject => ({
+  [META.capabilities]: withTaskCapability(asObject(others ?? client.envelope?.[META.capabilities])),
 });
 
 /** The tasks of a dialled server, which sees one client for all callers, and checks no owner. */

@@ -6,6 +6,7 @@ import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../../types.t
 import { CallEvents } from './call-events.ts';
 import type { McpClient } from './mcp-client.ts';
 import { bare, CALL_ID, META } from '../protocol-versions.ts';
+import { withPartial } from '../partial-results.ts';
 import { ServerQuestions } from './server-questions.ts';
 import { toToolTask } from '../../sources/task-codec.ts';
 import { taskMeta } from './client-tasks.ts';
@@ -84,11 +85,12 @@ export class PendingCall {
 
   /** Runs the call. Never rejects: a failure ends the events. */
   async #run(
-    { id, name, args, meta, answers = [], state }: ToolCall,
+    { id, name, args, meta, clientCapabilities, answers = [], state }: ToolCall,
     caller: JsonObject,
   ): Promise<void> {
     const client = this.#client;
     const token = client.requests.nextId;
+    const envelope = client.envelope && envelopeOf(client, clientCapabilities);
     const params = {
       name,
       arguments: args,
@@ -100,8 +102,8 @@ export class PendingCall {
         progressToken: token,
         // Request all levels: the reader of the events decides what to drop, and the session
         // protocol sends all levels anyway.
-        ...(client.envelope && { [META.logLevel]: 'debug' }),
-        ...(this.#mayBeTask && taskMeta(client)),
+        ...envelope,
+        ...(this.#mayBeTask && taskMeta(client, envelope?.[META.capabilities])),
       },
     };
     let current = token;
@@ -130,6 +132,16 @@ export class PendingCall {
       this.#over = true;
     }
   }
+}
+
+/**
+ * The envelope of one call. Questions pass on to the client of the call, unless the program answers
+ * them, so its capabilities count.
+ */
+function envelopeOf(client: McpClient, capabilities: JsonObject | undefined): JsonObject {
+  const logLevel = { [META.logLevel]: 'debug' };
+  if (!capabilities || client.canAnswer) return logLevel;
+  return { ...logLevel, [META.capabilities]: withPartial(capabilities, 'extensions') };
 }
 
 function lastOf(

@@ -29,7 +29,10 @@ import type {
 import { CALLER, callerName } from '../../sources/caller-names.ts';
 import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodHandlers, type RequestContext } from './methods.ts';
-import { Outbox } from './outbox.ts';
+import { Outbox } from '../../relay/outbox.ts';
+import { RelayEndpoint } from '../../relay/relay-endpoint.ts';
+import { RequestLoads } from '../../relay/request-loads.ts';
+import { canTranslate, upstreamOf } from '../../relay/upstream.ts';
 import { PendingRequests } from '../pending-requests.ts';
 import { TokenSigner } from '../../sources/signed-token.ts';
 import { ResourceWatch } from './resource-watch.ts';
@@ -45,20 +48,10 @@ import {
 const PAGE_SIZE = 1_000;
 
 /**
- * How many requests of one endpoint and owner run at the same time; more are refused, not queued.
- */
-const MAX_RUNNING = 1_024;
-/**
- * The same limit for `subscriptions/listen` requests, which stay open and are idle most of the
- * time.
- */
-const MAX_SUBSCRIPTIONS = 10_000;
-/**
  * How long disposing waits for the requests that it cancelled; a tool of a registry takes at most a
  * second.
  */
 const CLOSE_MS = 2_000;
-const LISTEN = 'subscriptions/listen';
 
 /**
  * Serves a source as JSON-RPC for one connection: create one per session. The source is shared and
@@ -66,11 +59,34 @@ const LISTEN = 'subscriptions/listen';
  * response belongs to its `receive`. Disposing aborts running requests and waits at most two
  * seconds for them: a source that ignores its signal is abandoned with a warning.
  */
-export function offerMessages(
+export const offerMessages = (
   source: ToolSource,
   options: OfferMessagesOptions = {},
+): MessageEndpoint => endpointOf(source, options, false);
+
+/**
+ * Serves a source to several clients whose requests arrive without a session. Each request then
+ * needs `related` and `signal`.
+ */
+export const offerStateless = (
+  source: ToolSource,
+  options: OfferMessagesOptions,
+): MessageEndpoint => endpointOf(source, options, true);
+
+/**
+ * Passes messages on unchanged if the source is a connection to one server. Answers of the
+ * program's own and its own list pages are only possible with a translation.
+ */
+function endpointOf(
+  source: ToolSource,
+  options: OfferMessagesOptions,
+  shared: boolean,
 ): MessageEndpoint {
-  return new MessageServer(source, options);
+  const { ask, pageSize, maxSubscriptions, onError } = options;
+  const upstream = ask || pageSize !== undefined ? undefined : upstreamOf(source);
+  if (!upstream) return new MessageServer(source, options);
+  const translate = canTranslate(source) ? () => new MessageServer(source, options) : undefined;
+  return new RelayEndpoint(upstream, { translate, shared, maxSubscriptions, onError });
 }
 
 const UNREADABLE = rpcError(
@@ -89,15 +105,6 @@ class RunningRequest extends Cancellation {
   }
 }
 
-/**
- * How many requests of one owner are running: requests without a session share one endpoint, so
- * each owner has its own limits. A request that only waits for changes is a subscription.
- */
-interface Load {
-  requests: number;
-  subscriptions: number;
-}
-
 class MessageServer implements MessageEndpoint {
   readonly #id = randomUUID();
   readonly #source: ToolSource;
@@ -109,16 +116,15 @@ class MessageServer implements MessageEndpoint {
   readonly #client: ClientState & { readonly watch: ResourceWatch; readonly tasks: SessionTasks };
   readonly #running = new ReleasingMap<number, RunningRequest>();
   #served = 0;
-  readonly #loads = new Map<string | undefined, Load>();
-  readonly #maxSubscriptions: number;
+  readonly #loads: RequestLoads;
   readonly #onError: (error: unknown) => void;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
 
   constructor(source: ToolSource, options: OfferMessagesOptions) {
-    const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions = MAX_SUBSCRIPTIONS } = options;
-    this.#maxSubscriptions = maxSubscriptions;
+    const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions } = options;
+    this.#loads = new RequestLoads(maxSubscriptions);
     this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
     this.#ask = ask;
@@ -191,15 +197,11 @@ class MessageServer implements MessageEndpoint {
     if (!isObject(params))
       return rpcError(id, RPC.invalidParams, 'invalid params: expected an object');
     const { owner } = options;
-    const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
-    const kind = method === LISTEN ? 'subscriptions' : 'requests';
+    const load = this.#loads.take(owner, method);
+    if (load instanceof DuolaneError) return toRpcError(id, load);
     const running = new RunningRequest(id);
-    const full = this.#fullFor(kind, load);
-    if (full) return toRpcError(id, full);
-    this.#loads.set(owner, load);
     const number = ++this.#served;
     this.#running.set(number, running);
-    load[kind] += 1;
     const unfollow = running.follow(options);
     try {
       // Not every source checks a signal that aborted before the call.
@@ -220,8 +222,7 @@ class MessageServer implements MessageEndpoint {
     } finally {
       unfollow();
       this.#running.take(number);
-      load[kind] -= 1;
-      if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
+      load[Symbol.dispose]();
       if (this.#running.size === 0) this.#onIdle();
     }
   }
@@ -234,15 +235,6 @@ class MessageServer implements MessageEndpoint {
   #sender(named: string | undefined, owner: string | undefined, number: number): string {
     const name = owner === undefined ? (named ?? `#${number}`) : (named ?? '');
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
-  }
-
-  #fullFor(kind: keyof Load, load: Load): DuolaneError | undefined {
-    const [max, what] =
-      kind === 'subscriptions'
-        ? [this.#maxSubscriptions, 'subscriptions exceed maxSubscriptions']
-        : [MAX_RUNNING, 'concurrent requests exceed the limit'];
-    if (load[kind] < max) return undefined;
-    return new DuolaneError('overloaded', `${what} (${max}); try again later`);
   }
 
   #context(

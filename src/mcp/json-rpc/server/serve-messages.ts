@@ -1,97 +1,13 @@
-import type { JsonObject } from '../../../json.ts';
-import { DuolaneError } from '../../../errors.ts';
-import { disposeOnce } from '../../../stream/dispose-once.ts';
-import { reportUnexpected } from '../../../stream/report-unexpected.ts';
-import { isRpcRequest, isRpcId, unwritable } from '../../../wire/json-rpc.ts';
-import type {
-  MessageEndpoint,
-  MessageTransport,
-  OfferMessagesOptions,
-  ToolSource,
-} from '../../types.ts';
+import { type ServedMessages, serveEndpoint } from '../../relay/serve-endpoint.ts';
+import type { MessageTransport, OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { offerMessages } from './offer-messages.ts';
-
-/** A source that is served to one client. */
-export interface ServedMessages extends AsyncDisposable, Pick<MessageEndpoint, 'request'> {
-  /** Resolves when the client has disconnected and all its calls have ended; never rejects. */
-  readonly done: Promise<void>;
-}
 
 /**
  * Serves a source to the client at the peer of a transport, until the transport ends or this is
  * disposed, which closes the transport. The source is shared and stays open.
  */
-export function serveMessages(
+export const serveMessages = (
   source: ToolSource,
   transport: MessageTransport,
   options?: OfferMessagesOptions,
-): ServedMessages {
-  const end = offerMessages(source, options);
-  const writing = writeAll(end, transport);
-  const done = readAll(end, transport).then(() => writing);
-  return {
-    done,
-    request: (method, params, requesting) => end.request(method, params, requesting),
-    [Symbol.asyncDispose]: disposeOnce(async () => {
-      await end[Symbol.asyncDispose]();
-      await transport.close?.();
-      // A transport that cannot be closed may never end, so its end is not awaited.
-      if (transport.close) await done;
-    }),
-  };
-}
-
-/**
- * Handles messages as they arrive, without waiting for running requests: a cancellation must not
- * queue behind its call.
- */
-async function readAll(end: MessageEndpoint, transport: MessageTransport): Promise<void> {
-  const answer = async (message: JsonObject): Promise<void> => {
-    const response = await end.receive(message);
-    if (!response) return;
-    try {
-      await transport.send(response);
-    } catch {
-      // The transport may refuse only this response, because it cannot be encoded; then the client
-      // gets an error. A closed transport refuses that, too.
-      const { id } = response;
-      await transport.send(unwritable(isRpcId(id) ? id : null));
-    }
-  };
-  try {
-    // If the client cannot receive responses any more, it has disconnected, and the loop ends with
-    // that.
-    for await (const message of transport.incoming) answer(message).catch(() => {});
-  } catch {
-    // A failure of the transport is handled like its end.
-  } finally {
-    await end[Symbol.asyncDispose]();
-  }
-}
-
-async function writeAll(end: MessageEndpoint, transport: MessageTransport): Promise<void> {
-  try {
-    await sendOutgoing(end, (message) => transport.send(message));
-  } catch {
-    // As above. Leaving the loop shows the outbox that its reader has gone.
-  }
-}
-
-/**
- * Sends the messages that an endpoint sends on its own. A message that cannot be encoded as JSON is
- * dropped with a process warning; if it is a request, the endpoint gets an error response.
- */
-export async function sendOutgoing(
-  end: MessageEndpoint,
-  send: (message: JsonObject) => Promise<void>,
-): Promise<void> {
-  for await (const message of end.outgoing) {
-    try {
-      await send(message);
-    } catch (error) {
-      if (!(error instanceof DuolaneError && error.code === 'invalid')) throw error;
-      reportUnexpected(error);
-      if (isRpcRequest(message)) await end.receive(unwritable(message.id));
-    }
-  }
-}
+): ServedMessages => serveEndpoint(offerMessages(source, options), transport);

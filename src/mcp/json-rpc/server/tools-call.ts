@@ -23,7 +23,7 @@ export async function serveCall(
   params: JsonObject,
   context: RequestContext,
 ): Promise<JsonObject> {
-  const asked = toCall(params);
+  const asked = toCall(params, context);
   const first = context.client.stateless ? resumed(asked, params, context) : asked;
   let call = first;
   // With `ask`, a person must decide. The questions of a task go to the client, so such an offer
@@ -54,7 +54,10 @@ export async function serveCall(
 const askedAgain = ({ name }: ToolCall): DuolaneError =>
   new DuolaneError('internal', `tool "${name}" asked again for what was answered`);
 
-function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCall {
+function toCall(
+  { name, arguments: args = {}, _meta: meta }: JsonObject,
+  { client }: RequestContext,
+): ToolCall {
   if (typeof name !== 'string') throw invalid('invalid params: name must be a string');
   if (!isObject(args)) throw invalid('invalid params: arguments must be an object');
   const known = isObject(meta) ? withoutConnectionMeta(meta) : undefined;
@@ -63,6 +66,7 @@ function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCa
     id: typeof id === 'string' ? id : randomUUID(),
     name,
     args,
+    clientCapabilities: client.capabilities,
     ...(known && { meta: known }),
   };
 }

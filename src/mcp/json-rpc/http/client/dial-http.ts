@@ -1,7 +1,10 @@
+import { disposeOnce } from '../../../../stream/dispose-once.ts';
+import { withUpstream } from '../../../relay/upstream.ts';
 import type { DialMessagesOptions, ToolSource } from '../../../types.ts';
 import { dialMessages } from '../../client/dial-messages.ts';
 import type { Authorizer, HttpOptions } from './http-exchange.ts';
 import { HttpTransport } from './http-transport.ts';
+import { HttpUpstream, sseUpstream } from './http-upstream.ts';
 import { SseTransport } from './sse-transport.ts';
 
 /** The options of `dialHttp` and `dialSse`. */
@@ -20,8 +23,19 @@ export type DialHttpOptions = HttpOptions & DialMessagesOptions;
  * ```
  */
 export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const transport = new HttpTransport(options, await authorizerOf(options));
-  return dialMessages(transport, { protocol: 'auto', ...options });
+  const authorizer = await authorizerOf(options);
+  const transport = new HttpTransport(options, authorizer);
+  const source = await dialMessages(transport, { protocol: 'auto', ...options });
+  const protocol = transport.cancelsByClosing ? 'stateless' : 'session';
+  const upstream = new HttpUpstream(options, authorizer, protocol);
+  const dialled = {
+    ...source,
+    [Symbol.asyncDispose]: disposeOnce(async () => {
+      await upstream[Symbol.asyncDispose]();
+      await source[Symbol.asyncDispose]();
+    }),
+  };
+  return withUpstream(dialled, upstream);
 }
 
 /**
@@ -30,9 +44,10 @@ export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & A
  * again.
  */
 export async function dialSse(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const transport = new SseTransport(options, await authorizerOf(options));
+  const authorizer = await authorizerOf(options);
+  const transport = new SseTransport(options, authorizer);
   await transport.open(options.signal);
-  return dialMessages(transport, options);
+  return withUpstream(await dialMessages(transport, options), sseUpstream(options, authorizer));
 }
 
 /** Loads the OAuth client on first use: most connections do not need it. */

@@ -3,14 +3,13 @@ import { DuolaneError, malformed } from '../../../../errors.ts';
 import { asArray, asObject, isObject, type JsonObject } from '../../../../json.ts';
 import { settledWithin, sleep } from '../../../../stream/abort.ts';
 import { Channel } from '../../../../stream/channel.ts';
-import type { Abortable } from '../../../../stream/types.ts';
 import {
   isRpcRequest,
   isResponse,
   type RpcId,
   type RpcRequest,
 } from '../../../../wire/json-rpc.ts';
-import type { MessageTransport } from '../../../types.ts';
+import type { MessageTransport, MessageSendOptions } from '../../../types.ts';
 import { VERSION_ERRORS, rpcCodeOf } from '../../protocol-versions.ts';
 import { answerIn, jsonMessages, mediaType } from '../message-body.ts';
 import {
@@ -83,8 +82,8 @@ export class HttpTransport implements MessageTransport {
     return this.#origins.get(message);
   }
 
-  async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
-    if (isRpcRequest(message)) return this.#request(message, signal);
+  async send(message: JsonObject, options: MessageSendOptions = {}): Promise<void> {
+    if (isRpcRequest(message)) return this.#request(message, options);
     if (message['method'] === 'notifications/initialized') await this.#listen();
     await this.#notify(message);
   }
@@ -105,14 +104,14 @@ export class HttpTransport implements MessageTransport {
     await readErrorBody(response);
   }
 
-  async #request(message: RpcRequest, signal?: AbortSignal): Promise<void> {
+  async #request(message: RpcRequest, { signal, onMessage }: MessageSendOptions): Promise<void> {
     await this.#renewing?.catch(() => {}); // the caller that started the renewal gets its error
     const session = this.#session;
     this.#stateless = requestHeaders(message)['mcp-protocol-version'] !== undefined;
     const exchange = this.#connection.open(signal);
     let streamed = false;
     try {
-      streamed = await this.#exchange(exchange, message, session);
+      streamed = await this.#exchange(exchange, message, session, onMessage);
     } finally {
       if (streamed) exchange.finish();
       else exchange[Symbol.dispose]();
@@ -127,6 +126,7 @@ export class HttpTransport implements MessageTransport {
     exchange: Exchange,
     message: RpcRequest,
     session: Session | undefined,
+    onMessage: MessageSendOptions['onMessage'],
   ): Promise<boolean> {
     let response = await this.#post(exchange, message);
     if (response.status === 404 && session?.id !== undefined) {
@@ -141,7 +141,7 @@ export class HttpTransport implements MessageTransport {
       if (!response.ok) throw await httpError(response, message.method);
     }
     if (message.method === 'initialize') this.#begin(message, response);
-    await this.#read(exchange, response, message);
+    await this.#read(exchange, response, message, onMessage);
     const uri = String(message.params?.['uri']);
     if (message.method === 'resources/subscribe') this.#watched.add(uri);
     if (message.method === 'resources/unsubscribe') this.#watched.delete(uri);
@@ -149,14 +149,19 @@ export class HttpTransport implements MessageTransport {
   }
 
   /** Delivers the messages of a response, up to the response to the request. */
-  async #read(exchange: Exchange, response: LightResponse, request: RpcRequest): Promise<void> {
+  async #read(
+    exchange: Exchange,
+    response: LightResponse,
+    request: RpcRequest,
+    onMessage: MessageSendOptions['onMessage'] = (message) => this.#deliver(message),
+  ): Promise<void> {
     const take = async (message: JsonObject): Promise<boolean> => {
       const answers = isResponse(message) && message.id === request.id;
       if (answers && request === this.#session?.opening && isObject(message['result']))
         this.#session.result = message['result'];
       if (!answers) this.#origins.set(message, request.id);
       const listed = answers && this.#stateless && request.method === 'tools/list';
-      await this.#deliver(listed ? this.#admit(message) : message);
+      await onMessage(listed ? this.#admit(message) : message);
       return answers;
     };
     switch (mediaType(response)) {

@@ -6,7 +6,7 @@ import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { isRpcRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
 import type { MessageEndpoint, OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
-import { sendOutgoing } from '../../server/serve-messages.ts';
+import { sendOutgoing } from '../../../relay/serve-endpoint.ts';
 import { ResumableStream } from './resumable-stream.ts';
 import { jsonOf, quickAnswer, refuseRequest, streamOf } from './http-responses.ts';
 
@@ -29,6 +29,15 @@ const OWN = 'own';
  * time.
  */
 const PRIMED = '2025-11-25';
+
+/** Whose session it is, and what happens to it. */
+export interface HttpSessionOptions {
+  readonly owner?: string | undefined;
+  /** Called when the session keeps another response for its client. */
+  readonly onKept?: () => void;
+  /** Called when the session has ended, also by the end of the server behind a bridge. */
+  readonly onEnd?: (id: string) => void;
+}
 
 /**
  * One client of the session protocol. Its requests continue when a connection breaks: what they
@@ -53,12 +62,10 @@ export class HttpSession implements AsyncDisposable {
   /** When the last connection closed, by `performance.now()`. */
   usedAt: number = performance.now();
 
-  /** `onKept` is called when the session keeps another response for its client. */
   constructor(
     source: ToolSource,
     options: OfferMessagesOptions,
-    owner?: string,
-    onKept: () => void = () => {},
+    { owner, onKept = () => {}, onEnd }: HttpSessionOptions = {},
   ) {
     this.owner = owner;
     this.#onKept = onKept;
@@ -66,6 +73,7 @@ export class HttpSession implements AsyncDisposable {
     this.#pumping = sendOutgoing(this.#end, (message) => this.#own.push(message)).catch(
       reportUnexpected,
     );
+    this.#pumping.then(() => onEnd?.(this.id)).catch(reportUnexpected);
   }
 
   /** Whether the client has no connection. */

@@ -5,7 +5,7 @@ import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC } from '../../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../../protocol-versions.ts';
-import { offerMessages } from '../../server/offer-messages.ts';
+import { offerStateless } from '../../server/offer-messages.ts';
 import { isStateless } from '../../server/stateless-requests.ts';
 import { mediaType } from '../message-body.ts';
 import { type OriginGuardOptions, refuseForeignOrigin } from './origin-guard.ts';
@@ -69,7 +69,7 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   const { onError = reportUnexpected, idleMs = 600_000, maxSessions = 1_000 } = options;
   const { authorization } = options;
   if (authorization) checkAuthorization(authorization);
-  const stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
+  const stateless = { end: offerStateless(source, options), params: new ParamHeaders() };
   const sessions = new Map<string, HttpSession>();
   const running = new RunningBytes();
   let disposed = false;
@@ -131,7 +131,13 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
       return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
     // Check again after the wait: a session that starts after `dispose` would never be closed.
     if (disposed) return refuseRequest(503, CLOSING, RPC.internalError);
-    const session = new HttpSession(source, options, owner, () => limitKept(owner));
+    const session = new HttpSession(source, options, {
+      owner,
+      onKept: () => limitKept(owner),
+      onEnd: (id) => {
+        close(id).catch(onError);
+      },
+    });
     sessions.set(session.id, session);
     const response = await session.post(message, signal, onEnd);
     if (session.version === '') {
@@ -149,12 +155,15 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   ): Promise<Response> => {
     const version = headers.get('mcp-protocol-version');
     if (version === STATELESS_VERSION) return notAllowed(method);
-    if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
-      return refuseRequest(400, `unsupported protocol version "${version}"`);
     const id = headers.get('mcp-session-id');
+    const session = id === null ? undefined : sessions.get(id);
+    const isKnown =
+      version === null ||
+      version === session?.version ||
+      PROTOCOL_VERSIONS.some((known) => known === version);
+    if (!isKnown) return refuseRequest(400, `unsupported protocol version "${version}"`);
     if (id === null)
       return refuseRequest(400, 'missing header Mcp-Session-Id; start with initialize');
-    const session = sessions.get(id);
     // A session of another owner is reported as missing, so that guessing ids reveals nothing.
     if (session && session.owner === owner) return run(session);
     return refuseRequest(404, 'session not found; start again with initialize', -32001);

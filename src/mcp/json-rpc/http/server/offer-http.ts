@@ -1,8 +1,10 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { invalid } from '../../../../errors.ts';
 import { listen, type ListenOptions } from '../../../../http/node-server.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../../types.ts';
 import { serveMetadata } from './authorization.ts';
+import { refuseRequest } from './http-responses.ts';
 import { mcpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { sseHandler } from './sse-handler.ts';
 
@@ -13,6 +15,26 @@ export interface OfferHttpOptions
   readonly path?: string;
   /** The path of the HTTP+SSE transport of 2024, such as `/sse`; not served by default. */
   readonly sse?: string;
+  /** The token that clients must send as `authorization: Bearer <token>`. */
+  readonly token?: string;
+}
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+/** Compares the token of a request in constant time. */
+function bearerCheck(token: string): (request: Request) => boolean {
+  const expected = digest(token);
+  return ({ headers }) => {
+    const [, given] = /^Bearer (.+)$/i.exec(headers.get('authorization') ?? '') ?? [];
+    return given !== undefined && timingSafeEqual(digest(given), expected);
+  };
+}
+
+function unauthorizedResponse(): Response {
+  const text = 'missing or invalid token; send the header authorization: Bearer <token>';
+  const response = refuseRequest(401, text);
+  response.headers.set('www-authenticate', 'Bearer');
+  return response;
 }
 
 /**
@@ -28,12 +50,14 @@ export async function offerHttp(
   source: ToolSource,
   options: OfferHttpOptions = {},
 ): Promise<AsyncDisposable & { readonly url: string }> {
-  const { path = '/mcp', sse, authorization } = options;
+  const { path = '/mcp', sse, token, authorization } = options;
   if (authorization && sse !== undefined)
     throw invalid('cannot offer sse with authorization: the transport of 2024 has none; omit sse');
+  const isAllowed = token === undefined ? () => true : bearerCheck(token);
   const handler = mcpHandler(source, options);
   const old = sse === undefined ? undefined : sseHandler(source, options);
   const listening = await listen(async (request) => {
+    if (!isAllowed(request)) return unauthorizedResponse();
     const { pathname } = new URL(request.url);
     const metadata = authorization && serveMetadata(request, path, authorization);
     if (metadata) return metadata;

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
+import { isRpcRequest } from '../../../../wire/json-rpc.ts';
 import type { MessageEndpoint, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
-import { sendOutgoing } from '../../server/serve-messages.ts';
+import { sendOutgoing } from '../../../relay/serve-endpoint.ts';
 import { ResumableStream } from './resumable-stream.ts';
 import { refuseForeignOrigin } from './origin-guard.ts';
 import { CLOSING, TOO_MUCH, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
@@ -43,7 +44,9 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
     const end = offerMessages(source, options);
     const stream = new ResumableStream();
     clients.set(id, { owner, end, stream });
-    sendOutgoing(end, (message) => stream.push(message)).catch(onError);
+    sendOutgoing(end, (message) => stream.push(message))
+      .then(() => close(id))
+      .catch(onError);
     const first = { event: 'endpoint', data: `${new URL(url).pathname}?session=${id}` };
     const onClose = (): void => {
       close(id).catch(onError);
@@ -59,12 +62,14 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
     if (posted instanceof Response) return posted;
     const done = running.take(owner, posted.length);
     if (!done) return refuseRequest(503, TOO_MUCH);
-    // The response is sent on the stream later; this request does not wait for it.
-    client.end
+    // The response is sent on the stream later; this request does not wait for it. Other messages
+    // have arrived when this request is answered, also behind a bridge.
+    const received = client.end
       .receive(posted.message)
       .then((answer) => answer && client.stream.push(answer))
       .catch(onError)
       .finally(done);
+    if (!isRpcRequest(posted.message)) await received;
     return new Response(null, { status: 202 });
   };
 

@@ -38,12 +38,14 @@ export async function postStateless(
   message: JsonObject,
   request: Request,
 ): Promise<Response> {
-  const refused = isRpcRequest(message)
-    ? refuseMessage(message, request.headers, params)
-    : new Response(null, { status: 202 });
-  if (refused || !isRpcRequest(message)) {
+  if (!isRpcRequest(message)) {
+    await end.receive(message).finally(onEnd);
+    return new Response(null, { status: 202 });
+  }
+  const refused = refuseMessage(message, request.headers, params);
+  if (refused) {
     onEnd();
-    return refused as Response;
+    return refused;
   }
   const { signal } = request;
   const client = new Cancellation();
@@ -92,6 +94,8 @@ function refuseMessage(
       ),
       400,
     );
+  const named = headers.get('mcp-method');
+  if (named !== null && named !== method) return mismatch('Mcp-Method');
   const version = metaOf(params)[META.version];
   if (typeof version === 'string' && headers.get('mcp-protocol-version') !== version)
     return mismatch('MCP-Protocol-Version');
@@ -100,7 +104,7 @@ function refuseMessage(
   } catch (error) {
     return jsonOf(toRpcError(id, error), 400);
   }
-  if (headers.get('mcp-method') !== method) return mismatch('Mcp-Method');
+  if (named === null) return mismatch('Mcp-Method');
   const [name, given] = [nameIn(method, params), headers.get('mcp-name')];
   if (name !== undefined && (given === null || decodeHeader(given) !== decodeHeader(name)))
     return mismatch('Mcp-Name');

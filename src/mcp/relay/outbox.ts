@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../../json.ts';
-import { Channel } from '../../../stream/channel.ts';
+import type { JsonObject } from '../../json.ts';
+import { Channel } from '../../stream/channel.ts';
 
 const CAPACITY = 64;
 
