@@ -7,6 +7,12 @@ import { truncateEvent } from '../truncate-event.ts';
 /** Called with the answer to a question. */
 export type AnswerListener = (answer: Answer) => void;
 
+/** A question of an earlier run of the turn, and what a person answered. */
+export interface AnsweredQuestion {
+  readonly request: InputRequest;
+  readonly answer: Answer;
+}
+
 /** A question that the run waits for. */
 export interface OpenQuestion {
   readonly request: InputRequest;
@@ -42,8 +48,16 @@ export class OpenQuestions {
   /** Ids of questions whose call has closed. */
   readonly #spent = new Set<string>();
 
-  /** Takes over the questions and answers that the run finds in the log. */
-  constructor({ pending, answers, answered }: OpeningState) {
+  /**
+   * Takes over the questions and answers that the run finds in the log. `earlier`: those of a run
+   * that starts over and asks them again, although their calls have closed.
+   */
+  constructor(
+    { pending, answers, answered }: OpeningState,
+    earlier: readonly AnsweredQuestion[] = [],
+  ) {
+    for (const { request, answer } of earlier)
+      this.#known.set(request.id, { request, answer, isOwn: false });
     for (const request of answered) this.#known.set(request.id, { request, isOwn: false });
     for (const request of pending) this.#known.set(request.id, { request, isOwn: false });
     for (const answer of answers) {

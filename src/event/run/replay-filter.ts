@@ -1,6 +1,8 @@
 import { encodeEntry } from '../entry-codec.ts';
 import { failOpenCalls } from '../fold/recover-run.ts';
 import { speakerKey } from '../speaker-key.ts';
+import type { StepRecord } from '../step-types.ts';
+import type { AnsweredQuestion } from './open-questions.ts';
 import type { AgentEvent, Entry, OpenCall, Snapshot, Usage } from '../types.ts';
 import { addUsage, usageSince } from '../usage.ts';
 
@@ -96,6 +98,15 @@ class OpenSteps {
   values(): Iterable<Of<'step.started'>> {
     return this.#open.values();
   }
+}
+
+/** The earlier runs of a turn, as the log has them. */
+export interface EarlierRuns {
+  /** The last record of each durable step. */
+  readonly steps: ReadonlyMap<string, StepRecord>;
+  readonly seen: SeenEvents;
+  /** The questions that a person has answered, also those whose call has closed. */
+  readonly answered: readonly AnsweredQuestion[];
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { failOpenCalls, recoverRun } from '../../event/fold/recover-run.ts';
+import type { EarlierRuns } from '../../event/run/replay-filter.ts';
 import {
-  type EarlierRuns,
   type NormalizedRun,
   type RunHost,
   runNormalized,
@@ -30,7 +30,7 @@ export interface RunOptions {
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
-  readonly storage: (claim: Claim) => AgentStorage;
+  readonly storage: (claim: Claim, signal: AbortSignal) => AgentStorage;
   /** Reads what the earlier runs of the current turn have stored and shown. */
   readonly earlier: (task: Snapshot, signal: AbortSignal) => Promise<EarlierRuns>;
   readonly eventUrl: EventUrls | undefined;
@@ -163,10 +163,11 @@ export class AgentRun {
       logger,
       stop: this.#stop,
       history: () => history(task),
-      storage: storage(claim),
+      storage: storage(claim, this.#stop.signal),
       onWaiting: this.#onWaiting,
       written,
       ...(earlier && { earlier }),
+      canRunAgain: this.#agent.continues === true && isResumable(this.#agent, task),
       ...(eventUrl && {
         eventUrl: (id, options) => eventUrl({ task: turn.task, turn: turn.messageId, id }, options),
       }),

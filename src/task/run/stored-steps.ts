@@ -1,9 +1,10 @@
+import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isStepOver } from '../../event/fold/steps.ts';
-import type { EarlierRuns } from '../../event/run/normalize-agent.ts';
-import { SeenEvents } from '../../event/run/replay-filter.ts';
+import { type EarlierRuns, SeenEvents } from '../../event/run/replay-filter.ts';
 import type { StepRecord } from '../../event/step-types.ts';
-import type { Agent, Snapshot } from '../../event/types.ts';
+import type { AnsweredQuestion } from '../../event/run/open-questions.ts';
+import type { Agent, Entry, Snapshot } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import type { TaskLog } from '../types.ts';
 
@@ -20,9 +21,9 @@ export const isResumable = (
 ): boolean => resumable ?? steps !== undefined;
 
 /**
- * Reads the earlier runs of the current turn: the last record of each durable step, and what
- * readers have seen. Waits for a store that fails, since without them the agent would repeat what
- * it has done.
+ * Reads the earlier runs of the current turn: the last record of each durable step, what readers
+ * have seen, and what a person has answered. Waits for a store that fails, since without them the
+ * agent would repeat what it has done.
  */
 export async function readEarlierRuns(
   log: Pick<TaskLog, 'read'>,
@@ -31,6 +32,7 @@ export async function readEarlierRuns(
 ): Promise<EarlierRuns> {
   const found = new Map<string, StepRecord>();
   const seen = new SeenEvents();
+  const answered = new AnsweredQuestions();
   let after = steps ? steps.from - 1 : seq;
   for (let tries = 0; after < seq; tries++) {
     try {
@@ -38,6 +40,7 @@ export async function readEarlierRuns(
         after = entry.seq;
         if (entry.type === 'step.stored') addStep(found, entry);
         seen.add(entry);
+        answered.add(entry);
         if (after >= seq) break;
       }
       if (after < seq) break;
@@ -46,7 +49,24 @@ export async function readEarlierRuns(
       await sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
     }
   }
-  return { steps: found, seen };
+  return { steps: found, seen, answered: answered.all };
+}
+
+/** The questions of a turn that were answered. The first answer to a question counts. */
+class AnsweredQuestions {
+  readonly all: AnsweredQuestion[] = [];
+  readonly #open = new Map<string, InputRequest>();
+
+  add(entry: Entry): void {
+    if (entry.type === 'input.required') this.#open.set(entry.request.id, entry.request);
+    if (entry.type !== 'turn.submitted') return;
+    for (const answer of entry.turn.answers ?? []) {
+      const request = this.#open.get(answer.id);
+      if (!request) continue;
+      this.#open.delete(answer.id);
+      this.all.push({ request, answer });
+    }
+  }
 }
 
 // `started` is for readers. It says nothing about what is done.
