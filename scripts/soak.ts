@@ -1,10 +1,11 @@
 // Replicas on one PostgreSQL under random kills and lost connections: `npx tsx scripts/soak.ts
-// [minutes] [replicas] [streams]`. Needs `npm run build`. Exits with 1 if an event was lost,
+// [minutes] [replicas] [streams] [turns]`. With `turns`, each stream is a conversation of so many
+// turns with an agent CLI, and each replica has a private home. Needs `npm run build`. Exits with 1 if an event was lost,
 // repeated or reordered, or a task has not exactly one end.
 import { postgresMissing } from '../test/support/task/postgres.ts';
 import { soak, soakLine } from '../test/support/task/soak.ts';
 
-const [minutes = 10, replicas = 4, streams = 200] = process.argv.slice(2).map(Number);
+const [minutes = 10, replicas = 4, streams = 200, sessionTurns] = process.argv.slice(2).map(Number);
 
 if (postgresMissing !== undefined) throw new Error(postgresMissing);
 const start = Date.now();
@@ -15,6 +16,7 @@ const report = await soak({
   streams,
   wordMs: 200,
   faultMs: 3000,
+  ...(sessionTurns !== undefined && { sessionTurns }),
   onProgress(now) {
     if (Date.now() - printedAt < 30_000) return;
     printedAt = Date.now();
