@@ -10,6 +10,7 @@ const [minutes = 10, replicas = 4, streams = 200, sessionTurns] = process.argv.s
 if (postgresMissing !== undefined) throw new Error(postgresMissing);
 const start = Date.now();
 let printedAt = start;
+let printedLosses = 0;
 const report = await soak({
   ms: minutes * 60_000,
   replicas,
@@ -18,11 +19,13 @@ const report = await soak({
   faultMs: 3000,
   ...(sessionTurns !== undefined && { sessionTurns }),
   onProgress(now) {
+    for (; printedLosses < now.losses.length; printedLosses++)
+      console.error(now.losses[printedLosses]);
     if (Date.now() - printedAt < 30_000) return;
     printedAt = Date.now();
     console.log(`${Math.round((printedAt - start) / 1000)} s: ${soakLine(now)}`);
   },
 });
 console.log(`${minutes} min, ${replicas} replicas, ${streams} streams: ${soakLine(report)}`);
-for (const loss of report.losses) console.error(loss);
+for (const loss of report.losses.slice(printedLosses)) console.error(loss);
 process.exitCode = report.losses.length > 0 ? 1 : 0;

@@ -4,6 +4,7 @@
 import { appendFileSync, mkdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import type { InputRequest } from '../../src/ask.ts';
 import type { Entry } from '../../src/event/types.ts';
 import { createRunner, sqliteLog, type TaskLog } from '../../src/task/index.ts';
 import { postgresLog } from '../../src/task/postgres/index.ts';
@@ -101,13 +102,17 @@ const SIGNALS = {
 async function onEntry(entry: Entry): Promise<void> {
   say({ entry });
   if (entry.seq === job.at) await suffer();
-  if (entry.type !== 'input.required') return;
-  const answers = [{ id: entry.request.id, action: 'accept' } as const];
-  const messageId = `answer ${entry.request.id}`;
-  await runner.submit({ ...TURN, messageId, parts: [], answers });
+  if (entry.type === 'input.required') await answer(entry.request);
+}
+
+async function answer({ id }: InputRequest): Promise<void> {
+  const answers = [{ id, action: 'accept' } as const];
+  await runner.submit({ ...TURN, messageId: `answer ${id}`, parts: [], answers });
 }
 
 await runner.submit(TURN);
+// A question that the reader of another process has seen and not answered.
+for (const request of (await log.get('t'))?.pending ?? []) await answer(request);
 for (let after = job.after, isEnded = false; !isEnded && !isStopping;) {
   try {
     for await (const entry of log.read('t', after)) {

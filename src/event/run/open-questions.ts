@@ -32,6 +32,8 @@ interface KnownQuestion {
    * and a question with other content under its id is another question.
    */
   isOwn: boolean;
+  /** It is of a run that this one repeats, so a later call with the same id may have asked it. */
+  readonly isEarlier?: true;
 }
 
 /** More open questions than this are a loop of the agent, not a conversation. */
@@ -57,7 +59,7 @@ export class OpenQuestions {
     earlier: readonly AnsweredQuestion[] = [],
   ) {
     for (const { request, answer } of earlier)
-      this.#known.set(request.id, { request, answer, isOwn: false });
+      this.#known.set(request.id, { request, answer, isOwn: false, isEarlier: true });
     for (const request of answered) this.#known.set(request.id, { request, isOwn: false });
     for (const request of pending) this.#known.set(request.id, { request, isOwn: false });
     for (const answer of answers) {
@@ -171,7 +173,15 @@ export class OpenQuestions {
   closeCall(callId: string): void {
     for (const [id, { request }] of this.#open)
       if (request.callId === callId || belongsTo(id, callId)) this.#spend(id);
-    for (const id of this.#known.keys()) if (belongsTo(id, callId)) this.#spend(id);
+    const spent = new Set<string>();
+    for (const [id, { isEarlier }] of this.#known) {
+      if (!belongsTo(id, callId)) continue;
+      // `id#2` is of the next call with this id.
+      const base = id.replace(/#\d+$/, '');
+      if (isEarlier && spent.has(base)) continue;
+      spent.add(base);
+      this.#spend(id);
+    }
   }
 
   #spend(id: string): void {

@@ -29,7 +29,7 @@ export interface RunOptions {
   readonly graceMs: number;
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
-  readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
+  readonly history: (task: Snapshot, signal: AbortSignal) => AsyncIterable<Snapshot>;
   readonly storage: (claim: Claim, signal: AbortSignal) => AgentStorage;
   /** Reads what the earlier runs of the current turn have stored and shown. */
   readonly earlier: (task: Snapshot, signal: AbortSignal) => Promise<EarlierRuns>;
@@ -162,7 +162,7 @@ export class AgentRun {
       task,
       logger,
       stop: this.#stop,
-      history: () => history(task),
+      history: () => history(task, this.#stop.signal),
       storage: storage(claim, this.#stop.signal),
       onWaiting: this.#onWaiting,
       written,

@@ -1,11 +1,8 @@
 import { DuolaneError } from '../../errors.ts';
 import type { AgentStorage, Snapshot } from '../../event/types.ts';
-import { sleep } from '../../stream/index.ts';
 import { getOwnTask } from '../log/own-task.ts';
 import type { Claim, TaskLog } from '../types.ts';
-
-const FIRST_PAUSE_MS = 50;
-const MAX_PAUSE_MS = 5000;
+import { pauseAfter, readWithRetry } from './retry-store.ts';
 
 /**
  * What the agent of a run keeps with its task. Other tasks of the same caller can be read. A store
@@ -30,40 +27,30 @@ export class RunStorage implements AgentStorage {
       try {
         return await this.#log.setValues(this.#claim, Object.entries(values));
       } catch (error) {
-        await this.#pauseAfter(error, tries);
+        await pauseAfter(error, tries, this.#signal);
       }
     }
   }
 
-  /** Waits before the store is asked again. Throws the error if that has no use. */
-  async #pauseAfter(error: unknown, tries: number): Promise<void> {
-    if (!DuolaneError.from(error).retryable || this.#signal.aborted) throw error;
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS);
-    await sleep(pauseMs, this.#signal).catch(() => {
-      throw error; // the run stops
-    });
+  list(
+    prefix: string,
+    task: Pick<Snapshot, 'task'> = this.#claim,
+  ): AsyncGenerator<readonly [key: string, value: unknown], void> {
+    return readWithRetry(
+      () => this.#values(task.task, prefix),
+      ([key]) => key,
+      this.#signal,
+    );
   }
 
-  async *list(
+  async *#values(
+    task: string,
     prefix: string,
-    { task }: Pick<Snapshot, 'task'> = this.#claim,
   ): AsyncGenerator<readonly [key: string, value: unknown], void> {
     const { owner, turns } = this.#claim.snapshot;
     const tenant = turns[0]?.tenant;
     if (task !== this.#claim.task && !(await getOwnTask(this.#log, task, { owner, tenant })))
       throw new DuolaneError('not_found', `task "${task}" not found; it may have been pruned`);
-    for (let tries = 0, read = 0; ; tries++) {
-      let skipped = 0;
-      try {
-        for await (const value of this.#log.values(task, prefix)) {
-          if (skipped++ < read) continue; // it was yielded before the store failed
-          read++;
-          yield value;
-        }
-        return;
-      } catch (error) {
-        await this.#pauseAfter(error, tries);
-      }
-    }
+    yield* this.#log.values(task, prefix);
   }
 }

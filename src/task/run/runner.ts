@@ -17,6 +17,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
+import { readWithRetry } from './retry-store.ts';
 import { RunStorage } from './run-storage.ts';
 import { isResumable, readEarlierRuns } from './stored-steps.ts';
 import { TaskWriter } from './task-writer.ts';
@@ -97,7 +98,12 @@ class LogRunner implements Runner {
     this.#queue = options.queue ?? false;
     this.#owners = new OwnerRuns(maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
-    const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
+    const history = (task: Snapshot, signal: AbortSignal): AsyncIterable<Snapshot> =>
+      readWithRetry(
+        () => earlierTasks(log, task),
+        (earlier) => earlier.task,
+        signal,
+      );
     const storage = (claim: Claim, signal: AbortSignal): AgentStorage =>
       new RunStorage(log, claim, signal);
     const onWaiting = (change: 1 | -1): number => {
