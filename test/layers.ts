@@ -30,6 +30,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   'a2a/grpc': [...CORE, 'http', 'task', 'grpc'],
   adapters: ['errors', 'json', 'ask', 'event'],
   'adapters/cli-agent': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
+  'adapters/cli-questions': ['errors', 'ask', 'stream', 'event'],
   'adapters/choose-cli-session': ['event', 'host'],
   'adapters/finish-calls': ['json', 'ask', 'event', 'host', 'mcp'],
   'adapters/recorded-tools': ['json', 'host', 'mcp'],

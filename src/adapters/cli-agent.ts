@@ -5,13 +5,15 @@ import type { Session, SessionOptions } from '../host/index.ts';
 import { isOwnCli } from '../host/launch/cli-launch.ts';
 import { startSession } from '../host/session/open-session.ts';
 import type { StoreMirror } from '../host/transcripts/store-mirror.ts';
-import { type JsonObject, omitUndefined } from '../json.ts';
+import { asObject, type JsonObject, omitUndefined } from '../json.ts';
+import type { ToolResult } from '../mcp/types.ts';
 import {
   chooseCliSession,
   type ChosenSession,
   keepsInLog,
   promptId,
 } from './choose-cli-session.ts';
+import { CliQuestions, isExit } from './cli-questions.ts';
 import { effectiveCalls } from './effective-calls.ts';
 import { continueCalls, finishCalls, interruptedEvent } from './finish-calls.ts';
 import { type CallRecorder, inProcessSources, recordedServers } from './recorded-tools.ts';
@@ -41,7 +43,8 @@ export interface CliOptions extends SessionOptions {
  * decide about each of them. For another CLI the adapter makes those that were allowed before: a
  * call that was declined, or that was never decided, does not run. A cancel interrupts the CLI and
  * waits for its result. If the CLI exits while a question is open, the run ends as input-required,
- * so that the question stays open.
+ * so that the question stays open. If it exits otherwise, it is started again from the session in
+ * the log, at most three times in a row.
  *
  * The task log keeps the transcript, before anything that it describes is done or shown, so any
  * replica can continue the session; no disk is needed. With a `sessionStore` of the options, that
@@ -57,98 +60,164 @@ export interface CliOptions extends SessionOptions {
  * ```
  */
 export function cli({ resumable, ...options }: CliOptions): Agent {
+  const isResumable = resumable ?? keepsInLog(options);
   const agent = async function* (
     turn: Turn,
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
     const chosen = await chooseCliSession(turn, ctx, options);
-    const { sessionId, store, progress } = chosen;
-    yield* startRun(turn, ctx, chosen);
-    const sources = await inProcessSources(options);
-    const lost = new LostCalls(
-      store
-        ? yield* continueCalls(sources, ctx, options, { progress: NO_PROGRESS, ...chosen, store })
-        : [],
-    );
-    if (progress?.isEnded) {
-      yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
-      return;
-    }
-    const ask = options.ask ?? ctx.ask;
-    const questions = new Questions(store ? permittedOnce(ask, store, chosen, ctx) : ask);
-    let mirror: StoreMirror | undefined;
-    await using session = await startSession(
-      {
-        ...options,
-        ...(store && recordedServers(options, sources, recordIn(store, sessionId, options))),
-        ...sessionEnv(options, ctx, progress !== undefined),
-        ...chosen.options,
-        lanes: 'both',
-        includePartialMessages: true,
-        ask: questions.ask,
-        logger: options.logger ?? ctx.logger,
-        ...(store && { onFrame: observed(store, options.onFrame) }),
-      },
-      ctx.signal,
-      store && {
-        onMirror: (created) => void (mirror = created),
-        beforeRequest: async () => {
-          if (!progress) await store.written(promptId(turn), ctx.signal);
-          await store.storeAhead(sessionId);
-        },
-      },
-    );
-    const interrupt = (): void => {
-      // What the CLI writes about its end is not part of the session.
-      if (isSuspended(ctx.signal)) mirror?.stop();
-      const stopped = isSuspended(ctx.signal) ? suspendSession(session) : session.interrupt();
-      stopped.catch((error: unknown) => {
-        ctx.logger.warn('cannot interrupt the agent CLI', { error: String(error) });
-      });
-    };
-    let unlisten = (): void => {};
+    const run: SessionRun = { isReady: false, hasProgress: false };
     try {
-      ctx.signal.throwIfAborted();
-      unlisten = onAbort(ctx.signal, interrupt);
-      // A CLI with an unfinished turn continues it without a message.
-      const { calls } = ctx.task;
-      if (!progress)
-        await session.send(
-          store || calls.length === 0
-            ? userMessage(turn)
-            : yield* finishCalls(sources, ctx, options, await resumesOpenCalls(session)),
-        );
-      const read = frameReader(calls);
-      const toRun = effectiveCalls();
-      for await (const frame of questions.between(session.frames())) {
-        // The run is suspended: messages of the interrupted CLI must not close its open calls.
-        if (isSuspended(ctx.signal)) return;
-        // The log is never ahead of the transcript. After the end of the run, its claim is over.
-        await mirror?.flush();
-        for (const event of read(frame).flatMap(toRun)) {
-          if (event.type === 'run.started') continue;
-          if (event.type === 'tool.completed' || event.type === 'tool.failed')
-            await store?.storeAhead(sessionId);
-          // The CLI has written everything of the turn. What it writes when it exits is not needed.
-          if (event.type === 'run.finished') mirror?.stop();
-          yield* lost.before(event);
-          yield event;
-          if (event.type === 'tool.called' || event.type === 'frame')
-            questions.callYielded(event.callId);
-          if (event.type === 'run.finished') return;
-        }
-      }
-      throw new DuolaneError('peer_exited', 'the agent CLI exited without a result: expected one');
+      yield* runSession(turn, ctx, options, chosen, run);
     } catch (error) {
-      if (questions.open === 0 || !isExit(error)) throw error;
-      throw new DuolaneError('suspended', 'the agent CLI exited while a question was open', {
-        cause: error,
-      });
-    } finally {
-      unlisten();
+      const { store, sessionId } = chosen;
+      if (!store || !isResumable || !mayStartAgain(error, run, ctx)) throw error;
+      const exits = await store.countExit(sessionId, run.hasProgress);
+      if (exits > MAX_EXITS) throw error;
+      ctx.logger.warn('the agent CLI exited and is started again', { exits, error: String(error) });
+      throw new DuolaneError('suspended', 'the agent CLI exited', { cause: error });
     }
   };
-  return Object.assign(agent, { continues: true, resumable: resumable ?? keepsInLog(options) });
+  return Object.assign(agent, { continues: true, resumable: isResumable });
+}
+
+/**
+ * How often in a row a CLI may exit, without a finished model step between, and be started again
+ * from the session in the log. After that the run fails with the error of the exit.
+ */
+const MAX_EXITS = 3;
+
+/** How far one process of the CLI has come. */
+interface SessionRun {
+  /** The CLI has answered `initialize`. */
+  isReady: boolean;
+  /** The model has finished a step. */
+  hasProgress: boolean;
+}
+
+/**
+ * Whether a CLI that has exited is started again: one that was ready, or that a signal has ended. A
+ * CLI that exits by itself before it is ready would do so again, as with a wrong option.
+ */
+const mayStartAgain = (
+  error: unknown,
+  { isReady }: SessionRun,
+  { signal }: AgentContext,
+): boolean =>
+  !signal.aborted &&
+  isExit(error) &&
+  (isReady || asObject((error as DuolaneError).cause)['signal'] !== undefined);
+
+/** Runs one process of the CLI, from its start to the end of the run. */
+async function* runSession(
+  turn: Turn,
+  ctx: AgentContext,
+  options: SessionOptions,
+  chosen: ChosenSession,
+  run: SessionRun,
+): AsyncGenerator<AgentEvent, void, undefined> {
+  const { sessionId, store, progress } = chosen;
+  yield* startRun(turn, ctx, chosen);
+  const sources = await inProcessSources(options);
+  const known = new Map<string, ToolResult>();
+  const lost = new LostCalls(
+    store
+      ? yield* continueCalls(
+          sources,
+          ctx,
+          options,
+          { progress: NO_PROGRESS, ...chosen, store },
+          known,
+        )
+      : [],
+  );
+  if (progress?.isEnded) {
+    yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
+    return;
+  }
+  const ask = options.ask ?? ctx.ask;
+  const questions = new CliQuestions(store ? permittedOnce(ask, store, chosen, ctx) : ask);
+  let mirror: StoreMirror | undefined;
+  await using session = await startSession(
+    {
+      ...options,
+      ...(store && recordedServers(options, sources, recordIn(store, sessionId, options, known))),
+      ...sessionEnv(options, ctx, progress !== undefined),
+      ...chosen.options,
+      lanes: 'both',
+      includePartialMessages: true,
+      ask: questions.ask,
+      logger: options.logger ?? ctx.logger,
+      ...(store && { onFrame: observed(store, options.onFrame) }),
+    },
+    ctx.signal,
+    store && {
+      onMirror: (created) => void (mirror = created),
+      beforeRequest: async () => {
+        if (!progress) await store.written(promptId(turn), ctx.signal);
+        await store.storeAhead(sessionId, { all: true });
+      },
+    },
+  );
+  session.initialized.then(
+    () => void (run.isReady = true),
+    () => {}, // the frames of the session end with the same error
+  );
+  const interrupt = (): void => {
+    // What the CLI writes about its end is not part of the session.
+    if (isSuspended(ctx.signal)) mirror?.stop();
+    const stopped = isSuspended(ctx.signal) ? suspendSession(session) : session.interrupt();
+    stopped.catch((error: unknown) => {
+      ctx.logger.warn('cannot interrupt the agent CLI', { error: String(error) });
+    });
+  };
+  let unlisten = (): void => {};
+  try {
+    ctx.signal.throwIfAborted();
+    unlisten = onAbort(ctx.signal, interrupt);
+    // A CLI with an unfinished turn continues it without a message.
+    const { calls } = ctx.task;
+    if (!progress)
+      await session.send(
+        store || calls.length === 0
+          ? userMessage(turn)
+          : yield* finishCalls(sources, ctx, options, await resumesOpenCalls(session)),
+      );
+    const read = frameReader(calls);
+    const toRun = effectiveCalls();
+    for await (const frame of questions.between(session.frames())) {
+      // The run is suspended: messages of the interrupted CLI must not close its open calls.
+      if (isSuspended(ctx.signal)) return;
+      // The log is never ahead of the transcript. After the end of the run, its claim is over.
+      await mirror?.flush();
+      for (const event of read(frame).flatMap(toRun)) {
+        if (event.type === 'run.started') continue;
+        if (event.type === 'tool.completed' || event.type === 'tool.failed')
+          await store?.storeAhead(sessionId);
+        if (event.type === 'step.finished') run.hasProgress = true;
+        // The CLI has written everything of the turn. What it writes when it exits is not needed.
+        if (event.type === 'run.finished') mirror?.stop();
+        if (event.type === 'tool.args' && lost.isShown(event.callId)) continue;
+        yield* lost.before(event);
+        yield event;
+        if (event.type === 'tool.called' || event.type === 'frame')
+          questions.callYielded(event.callId);
+        if (event.type === 'run.finished') return;
+      }
+    }
+    throw new DuolaneError('peer_exited', 'the agent CLI exited without a result: expected one');
+  } catch (error) {
+    if (!isExit(error)) throw error;
+    // Everything that the CLI sent before its exit is part of the session.
+    await mirror?.flush();
+    await store?.storeAhead(sessionId);
+    if (questions.open === 0) throw error;
+    throw new DuolaneError('suspended', 'the agent CLI exited while a question was open', {
+      cause: error,
+    });
+  } finally {
+    unlisten();
+  }
 }
 
 /**
@@ -157,9 +226,16 @@ export function cli({ resumable, ...options }: CliOptions): Agent {
  */
 class LostCalls {
   #calls: readonly OpenCall[];
+  readonly #shown: ReadonlySet<string>;
 
   constructor(calls: readonly OpenCall[]) {
     this.#calls = calls;
+    this.#shown = new Set(calls.map(({ callId }) => callId));
+  }
+
+  /** Whether readers have seen the arguments of the call. */
+  isShown(callId: string): boolean {
+    return this.#shown.has(callId);
   }
 
   *before(event: AgentEvent): Generator<AgentEvent, void, undefined> {
@@ -180,7 +256,10 @@ const NO_PROGRESS: TranscriptProgress = {
   lastText: '',
 };
 
-/** The beginning of a run. If the log has other text than the transcript, it is replaced. */
+/**
+ * The beginning of a run. If the log shows a message that the transcript lacks, which the model
+ * writes again, what was shown is replaced.
+ */
 function* startRun(
   turn: Turn,
   { task }: AgentContext,
@@ -188,7 +267,8 @@ function* startRun(
 ): Generator<AgentEvent, void, undefined> {
   const isAgain = task.current?.messageId === turn.messageId;
   const text = progress?.text ?? '';
-  const discard = store !== undefined && isAgain && text !== task.text;
+  const isShownAgain = text !== task.text || task.mark?.unfinished === true;
+  const discard = store !== undefined && isAgain && isShownAgain;
   yield { type: 'run.started', sessionId, ...(discard && { discard }) };
   yield { type: 'status', message: 'Starting...' };
   if (discard && text !== '') yield { type: 'text.delta', id: 'earlier', delta: text };
@@ -202,7 +282,9 @@ const recordIn = (
   store: TaskSessionStore,
   sessionId: string,
   options: SessionOptions,
+  known: Map<string, ToolResult>,
 ): CallRecorder => ({
+  known,
   result: (callId, result) => store.recordResult(sessionId, callId, result),
   ...(!isOwnCli(options) && {
     start: (callId: string, args: JsonObject) => store.recordStart(sessionId, callId, args),
@@ -262,94 +344,6 @@ function sessionEnv(
     inheritEnv: inheritEnv ?? env === undefined,
   };
 }
-
-/**
- * The open questions of a session. The CLI may cancel a question, but its exit does not. The
- * control lane overtakes the message lane, so a question waits until the run has yielded its call,
- * or all frames that have arrived. Otherwise a run that is suspended by the question would not have
- * in its log the call that it must finish later.
- */
-class Questions {
-  readonly #ask: Ask;
-  /** Questions that were not asked yet, with the call that asks. */
-  readonly #early = new Map<() => void, string | undefined>();
-  #waiting = false;
-  open = 0;
-
-  constructor(ask: Ask) {
-    this.#ask = ask;
-  }
-
-  /** The run has yielded this call. */
-  callYielded(callId: string | undefined): void {
-    for (const [start, asker] of this.#early)
-      if (asker !== undefined && asker === callId) this.#start(start);
-  }
-
-  /** Passes the frames on, and asks the waiting questions when no frame is ready or they fail. */
-  async *between(frames: AsyncIterable<Frame>): AsyncGenerator<Frame, void, undefined> {
-    const iterator = frames[Symbol.asyncIterator]();
-    try {
-      for (;;) {
-        this.#waiting = true;
-        if (this.#early.size > 0) setImmediate(this.#whenWaiting);
-        const { done, value } = await iterator.next();
-        this.#waiting = false;
-        if (done) return;
-        yield value;
-      }
-    } catch (error) {
-      this.#startAll();
-      throw error;
-    } finally {
-      await iterator.return?.();
-    }
-  }
-
-  readonly ask: Ask = (request, { signal } = {}) =>
-    new Promise((resolve, reject) => {
-      const canceled = new AbortController();
-      let unlisten = (): void => {};
-      const start = (): void => {
-        this.open += 1;
-        // An async function, because an `ask` of the app may throw, or return without a promise.
-        (async () => this.#ask(request, { signal: canceled.signal }))()
-          .finally(() => {
-            this.open -= 1;
-            unlisten();
-          })
-          .then(resolve, reject);
-      };
-      this.#early.set(start, request.callId);
-      unlisten = onAbort(signal, (reason) => {
-        // After an exit the answer cannot be delivered to the session, so do not make it wait.
-        if (isExit(reason)) return reject(reason);
-        canceled.abort(reason);
-        if (this.#early.delete(start)) reject(reason);
-      });
-      setImmediate(this.#whenWaiting);
-    });
-
-  // Frames that have arrived are read in microtasks. If `between` still waits here, it has yielded
-  // all.
-  readonly #whenWaiting = (): void => {
-    if (this.#waiting) this.#startAll();
-  };
-
-  #startAll(): void {
-    for (const start of this.#early.keys()) this.#start(start);
-  }
-
-  #start(start: () => void): void {
-    this.#early.delete(start);
-    start();
-  }
-}
-
-/** Whether the CLI exited, or its response was lost. */
-const isExit = (reason: unknown): boolean =>
-  reason instanceof DuolaneError &&
-  (reason.code === 'peer_exited' || reason.code === 'response_lost');
 
 /**
  * Whether the run ends without ending the task: it is suspended, or another runner has the claim.

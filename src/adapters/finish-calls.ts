@@ -62,8 +62,8 @@ export async function* finishCalls(
 /**
  * Closes the calls that an earlier run left open, in the transcript and in the log. The result of
  * an in-process tool is the stored one, or that of calling it again with the same call id. A call
- * that our CLI can repeat without harm stays open for it. Any other call may have had effects, so
- * it fails as interrupted.
+ * that our CLI can repeat without harm stays open for it, with its stored result in `known`. Any
+ * other call may have had effects, so it fails as interrupted.
  *
  * Returns the calls of the log that the transcript lacks: the tool was not called, and the model
  * writes that message again.
@@ -73,6 +73,7 @@ export async function* continueCalls(
   ctx: AgentContext,
   options: SessionOptions,
   { sessionId, store, progress }: Required<ChosenSession>,
+  known: Map<string, ToolResult>,
 ): AsyncGenerator<AgentEvent, readonly OpenCall[], undefined> {
   const lost: OpenCall[] = [];
   const inTranscript = new Set(progress.open.map(({ callId }) => callId));
@@ -90,9 +91,13 @@ export async function* continueCalls(
     yield { type: 'tool.called', ...open };
     const stored = await store.resultOf(sessionId, call.callId);
     const found = sourceOf(call, sources);
-    // Our CLI makes the call itself: its rules and hooks decide, and the log has the answers.
+    // Our CLI makes the call itself: its rules and hooks decide, and the log has the answers. A
+    // stored result is given to it then, so that it writes it as it writes any other.
     const mayHaveRun = !found && (await store.isPermitted(sessionId, call.callId));
-    if (!stored && isOwnCli(options) && (found || mayRepeat(call, ctx, mayHaveRun))) continue;
+    if (isOwnCli(options) && (found || (!stored && mayRepeat(call, ctx, mayHaveRun)))) {
+      if (stored) known.set(call.callId, stored);
+      continue;
+    }
     const logged = decisionAbout(open, ctx, options);
     // Without a decision in the log, a rule has allowed the call if the CLI has made it.
     const isUndecided = !logged.allowed && logged.why === undefined;

@@ -17,6 +17,8 @@ export async function inProcessSources(
 
 /** Stores what is known of a call before anything follows from it. */
 export interface CallRecorder {
+  /** Results of an earlier run, by call; each is returned once, instead of calling the tool. */
+  readonly known?: Map<string, ToolResult>;
   /** Before the tool is called. */
   readonly start?: (callId: string, args: JsonObject) => Promise<void>;
   /** Before the CLI gets the result. */
@@ -47,6 +49,12 @@ export function recordedSource(source: ToolSource, record: CallRecorder): ToolSo
     call: ToolCall,
     options?: CallOptions,
   ): AsyncGenerator<ToolEvent, void, undefined> {
+    const known = record.known?.get(call.id);
+    if (known) {
+      record.known?.delete(call.id);
+      yield { type: 'result', result: known };
+      return;
+    }
     await record.start?.(call.id, call.args);
     for await (const event of source.callTool(call, options)) {
       // The result of a call that was stopped says that it was stopped: it must be called again.

@@ -14,6 +14,8 @@ import {
 } from './transcript-progress.ts';
 
 const ROOT = 'cli';
+/** Not under `ROOT`: a session that has nothing but exits does not exist. */
+const EXITS = 'cli-exits';
 /** Enough digits for the order of keys to be the order of numbers. */
 const DIGITS = 9;
 
@@ -29,6 +31,7 @@ const PROMPT_POLL_MS = 10;
  *   an in-process tool, as long as the transcript lacks the result
  * - `cli/<session>/permit/<call>`: the CLI has got the permission for the call, as long as the
  *   transcript lacks the result
+ * - `cli-exits/<session>`: how often in a row the CLI exited
  *
  * The project of a key is ignored: it is made from the working directory, which differs between
  * machines. A session that this task does not have is read from the task of the same context that
@@ -40,7 +43,7 @@ export class TaskSessionStore implements SessionStore {
   /** By prefix, the number of the next entry. */
   readonly #next = new Map<string, number>();
   /** Messages that the transcript lacks, by id, and their keys if they are stored. */
-  readonly #ahead = new Map<string, { readonly entry: JsonObject; key?: string }>();
+  readonly #ahead = new Map<string, AheadMessage>();
   readonly #written = new Set<string>();
   readonly #recorded = new Set<string>();
   #storing: Promise<void> | undefined;
@@ -101,6 +104,7 @@ export class TaskSessionStore implements SessionStore {
    */
   observe({ lane, direction, data }: Frame): void {
     if (lane !== 'message' || (direction === 'out' && data['type'] !== 'user')) return;
+    if (isMessageEnd(data) || resultsIn(data).length > 0) this.#completeMessages();
     for (const uuid of asStrings(data['discarded_uuids'])) this.#ahead.delete(uuid);
     const { type, uuid, message, parent_tool_use_id: parent, tool_use_result, session_id } = data;
     if (typeof uuid !== 'string' || this.#written.has(uuid) || asString(parent) !== '') return;
@@ -110,13 +114,27 @@ export class TaskSessionStore implements SessionStore {
     const result = tool_use_result !== undefined && { toolUseResult: tool_use_result };
     const timestamp = new Date().toISOString();
     const entry = { type, uuid, message, sessionId: session_id, timestamp, ...result };
-    this.#ahead.set(uuid, { entry });
+    this.#ahead.set(uuid, { entry, isOpen: type === 'assistant' });
   }
 
-  /** Stores the messages that the transcript lacks, one call after the other. */
-  async storeAhead(sessionId: string): Promise<void> {
+  #completeMessages(): void {
+    for (const ahead of this.#ahead.values()) ahead.isOpen = false;
+  }
+
+  /**
+   * Stores the messages that the transcript lacks, one call after the other. A model message that
+   * is still arriving is not stored, since its rest would be missing after a crash. With `all` it
+   * is: the CLI is about to make one of its calls.
+   */
+  async storeAhead(
+    sessionId: string,
+    { all = false }: { readonly all?: boolean } = {},
+  ): Promise<void> {
+    if (all) this.#completeMessages();
     while (this.#storing) await this.#storing;
-    const waiting = [...this.#ahead.values()].filter(({ key }) => key === undefined);
+    const waiting = [...this.#ahead.values()].filter(
+      ({ key, isOpen }) => key === undefined && !isOpen,
+    );
     if (waiting.length === 0) return;
     this.#storing = this.#storeAll(`${sessionPrefix({ sessionId })}ahead/`, waiting);
     try {
@@ -126,10 +144,7 @@ export class TaskSessionStore implements SessionStore {
     }
   }
 
-  async #storeAll(
-    prefix: string,
-    waiting: readonly { readonly entry: JsonObject; key?: string }[],
-  ): Promise<void> {
+  async #storeAll(prefix: string, waiting: readonly AheadMessage[]): Promise<void> {
     const entries = waiting.map(({ entry }) => entry);
     const values = await this.#numbered(prefix, entries);
     const keys = Object.keys(values);
@@ -171,6 +186,18 @@ export class TaskSessionStore implements SessionStore {
   async resultOf(sessionId: string, callId: string): Promise<ToolResult | undefined> {
     const value = await this.#valueOf(resultKey(sessionId, callId));
     return value as ToolResult | undefined;
+  }
+
+  /**
+   * Counts an exit of the CLI, and returns how many there were in a row: those before the model
+   * finished a step (`hasProgress`) do not count.
+   */
+  async countExit(sessionId: string, hasProgress: boolean): Promise<number> {
+    const key = `${EXITS}/${encodeURIComponent(sessionId)}`;
+    const before = hasProgress ? undefined : await this.#valueOf(key);
+    const exits = Number(before?.['exits'] ?? 0) + 1;
+    await this.#storage.set({ [key]: { exits } });
+    return exits;
   }
 
   async #valueOf(wanted: string): Promise<JsonObject | undefined> {
@@ -253,6 +280,18 @@ export class TaskSessionStore implements SessionStore {
     return found;
   }
 }
+
+/** A message that the CLI has sent and not yet written. */
+interface AheadMessage {
+  readonly entry: JsonObject;
+  /** Further parts of the same model message may arrive. */
+  isOpen: boolean;
+  key?: string;
+}
+
+/** Whether a frame says that a message of the model is complete. */
+const isMessageEnd = ({ type, event, parent_tool_use_id: parent }: JsonObject): boolean =>
+  type === 'stream_event' && asObject(event)['type'] === 'message_stop' && asString(parent) === '';
 
 const sessionPrefix = ({ sessionId }: Pick<SessionKey, 'sessionId'>): string =>
   `${ROOT}/${encodeURIComponent(sessionId)}/`;

@@ -1,6 +1,7 @@
 import type { Answer } from '../ask.ts';
 import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import type { Seq, Usage } from './types.ts';
 
 /** What the function of a durable step gets. */
 export interface StepContext {
@@ -126,4 +127,20 @@ export interface StepMark {
   readonly from: number;
   /** The attempt of the run that stored the last one: progress since a crash. */
   readonly attempt: number;
+}
+
+/** Where the open step and the open run began. `advance` needs it to discard text and sum usage. */
+export interface Mark {
+  /** Length of `text` when the step began; `retry` with `discard` goes back to it. */
+  readonly text: number;
+  /** Usage of the task before this attempt of the run. */
+  readonly usage?: Usage;
+  /** The first entry of the first run of the turn. */
+  readonly from?: Seq;
+  /** A model step has begun and not finished: what it has shown may be written again. */
+  readonly unfinished?: true;
+  /** The last attempt of the turn that finished a model step. */
+  readonly attempt?: number;
+  /** Between runs: how many turns had been submitted when the last run ended. */
+  readonly turns?: number;
 }

@@ -1,7 +1,9 @@
 import type { Answer, Ask, InputRequest, SpentAnswer } from '../ask.ts';
 import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import type { DurableSteps, OpenWait, StepMark, StepRecord } from './step-types.ts';
+import type { DurableSteps, Mark, OpenWait, StepMark, StepRecord } from './step-types.ts';
+
+export type { Mark };
 
 /**
  * A function that gets a turn and yields events, usually an `async function*`. It is called once
@@ -312,18 +314,6 @@ export interface OpenCall {
   readonly args: unknown;
   /** Its arguments are incomplete: the tool was never called, so the call can never be finished. */
   readonly partial?: true;
-}
-
-/** Where the open step and the open run began. `advance` needs it to discard text and sum usage. */
-export interface Mark {
-  /** Length of `text` when the step began; `retry` with `discard` goes back to it. */
-  readonly text: number;
-  /** Usage of the task before this attempt of the run. */
-  readonly usage?: Usage;
-  /** The first entry of the first run of the turn. */
-  readonly from?: Seq;
-  /** Between runs: how many turns had been submitted when the last run ended. */
-  readonly turns?: number;
 }
 
 /** An earlier message of the agent: the text of a run, or a question that is no longer open. */

@@ -179,7 +179,8 @@ function fold(draft: Draft, entry: Entry): void {
       return;
     case 'step.finished':
       if (entry.usage) draft.usage = addUsage(draft.usage, entry.usage);
-      if (!entry.path?.length) markStep(draft);
+      if (entry.path?.length) return;
+      finishStep(draft);
       return;
     case 'step.stored':
       return foldStep(draft, entry);
@@ -261,6 +262,8 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   draft.mark = {
     text: draft.text.length,
     from: (again ? draft.mark?.from : undefined) ?? draft.seq,
+    ...(again && draft.mark?.attempt && { attempt: draft.mark.attempt }),
+    ...(again && draft.mark?.unfinished && !entry.discard && { unfinished: true as const }),
     ...(draft.usage !== undefined && { usage: draft.usage }),
   };
 }
@@ -269,7 +272,9 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
   // A run that ends has begun, so the mark has its first entry, except in older logs.
-  draft.mark = { text: 0, turns: countTurns(draft), from: draft.mark?.from ?? draft.seq };
+  const { from = draft.seq, attempt } = draft.mark ?? {};
+  const finished = attempt && { attempt };
+  draft.mark = { text: 0, turns: countTurns(draft), from, ...finished };
   if (entry.outcome === 'input-required') {
     if (entry.pending) draft.pending = stillAsked(draft, entry.pending);
     draft.state = waiting(draft.pending);
@@ -331,7 +336,12 @@ function waiting(pending: readonly InputRequest[]): TaskState {
 }
 
 function markStep(draft: Draft): void {
-  draft.mark = { ...draft.mark, text: draft.text.length };
+  draft.mark = { ...draft.mark, text: draft.text.length, unfinished: true };
+}
+
+function finishStep(draft: Draft): void {
+  const { unfinished: _unfinished, ...mark } = draft.mark ?? {};
+  draft.mark = { ...mark, text: draft.text.length, attempt: draft.attempt };
 }
 
 function openCall(draft: Draft, entry: Of<'tool.started'> | Of<'tool.called'>): void {

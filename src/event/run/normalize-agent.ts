@@ -7,7 +7,7 @@ import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { truncateEvent } from '../truncate-event.ts';
 import { inheritAgentFlags } from './agent-flags.ts';
 import { RunStateMachine } from './run-state-machine.ts';
-import { ReplayFilter, type SeenEvents, withoutRun } from './replay-filter.ts';
+import { type EarlierRuns, ReplayFilter, withoutRun } from './replay-filter.ts';
 import { createContext } from './run-context.ts';
 import { StepRunner } from './step-runner.ts';
 import type { DurableSteps, StepRecord } from '../step-types.ts';
@@ -81,18 +81,13 @@ export interface RunHost extends Pick<
   readonly onWaiting?: (isWaiting: boolean, restMs?: number) => void;
   /** What earlier runs of the turn have stored and shown, if they have stored durable steps. */
   readonly earlier?: EarlierRuns;
+  /** Whether an agent that stops early (`suspended`) is called again, to continue from the log. */
+  readonly canRunAgain?: boolean;
   /** Resolves when every event that was read so far is durable. Without it, reading is enough. */
   readonly written?: () => Promise<void>;
   /** Durable steps of an outer run, which stores them. */
   readonly durable?: DurableSteps;
   readonly eventUrl?: AgentContext['eventUrl'];
-}
-
-/** The earlier runs of a turn, as the log has them. */
-export interface EarlierRuns {
-  /** The last record of each durable step. */
-  readonly steps: ReadonlyMap<string, StepRecord>;
-  readonly seen: SeenEvents;
 }
 
 /** One run of an agent, with valid events. */
@@ -166,6 +161,7 @@ class AgentDriver implements NormalizedRun {
       continues,
       logger,
       canSuspend,
+      canRunAgain: host.canRunAgain === true,
     });
     this.#steps = new StepRunner({
       task: turn.task,

@@ -1,6 +1,7 @@
 import { encodeEntry } from '../entry-codec.ts';
 import { failOpenCalls } from '../fold/recover-run.ts';
 import { speakerKey } from '../speaker-key.ts';
+import type { StepRecord } from '../step-types.ts';
 import type { AgentEvent, Entry, OpenCall, Snapshot, Usage } from '../types.ts';
 import { addUsage, usageSince } from '../usage.ts';
 
@@ -111,6 +112,13 @@ class OpenSteps {
   values(): Iterable<Of<'step.started'>> {
     return this.#open.values();
   }
+}
+
+/** The earlier runs of a turn, as the log has them. */
+export interface EarlierRuns {
+  /** The last record of each durable step. */
+  readonly steps: ReadonlyMap<string, StepRecord>;
+  readonly seen: SeenEvents;
 }
 
 /**

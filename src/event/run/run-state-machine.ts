@@ -7,23 +7,12 @@ import { isOutcome, isInputRequest, parseEvent, normalizeRequest } from './parse
 import { type AnswerListener, type OpenQuestion, OpenQuestions } from './open-questions.ts';
 import { CANCELED_TEXT } from '../fold/recover-run.ts';
 import { RunReporter } from './run-reporter.ts';
+import type { RunStateOptions } from './run-state-options.ts';
 import { StepTracker } from './step-tracker.ts';
 import type { StepRecord } from '../step-types.ts';
-import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
+import type { AgentEvent, Outcome, Usage } from '../types.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
-
-export interface RunStateOptions {
-  readonly turn: Turn;
-  /** The task as the log has it before the run. */
-  readonly task: Snapshot;
-  /** Whether a further call of the agent goes on where the log ends. */
-  readonly continues: boolean;
-  /** Gets what was dropped or withheld, and why. */
-  readonly logger: Logger;
-  /** Whether the run waits for a time or an event, so that it can be suspended. */
-  readonly canSuspend?: () => boolean;
-}
 
 /**
  * Reasons to stop after which the run appends no end: another claim holder has written it, or will
@@ -264,6 +253,10 @@ export class RunStateMachine {
       const wait = this.#wait(() => true);
       if (wait) return [...start, ...wait];
       if (this.#options.canSuspend?.()) return [...start, ...this.#suspend()];
+      if (this.#options.canRunAgain) {
+        this.#ended = true;
+        return [...start, ...this.#blocks.closeAll()];
+      }
     }
     // No stop was requested, so an error with one of these codes is a failure of the agent.
     const broken = code === 'canceled' || code === 'suspended' || code === 'fenced';

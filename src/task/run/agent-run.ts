@@ -1,8 +1,8 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { failOpenCalls, recoverRun } from '../../event/fold/recover-run.ts';
+import type { EarlierRuns } from '../../event/run/replay-filter.ts';
 import {
-  type EarlierRuns,
   type NormalizedRun,
   type RunHost,
   runNormalized,
@@ -29,8 +29,8 @@ export interface RunOptions {
   readonly graceMs: number;
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
-  readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
-  readonly storage: (claim: Claim) => AgentStorage;
+  readonly history: (task: Snapshot, signal: AbortSignal) => AsyncIterable<Snapshot>;
+  readonly storage: (claim: Claim, signal: AbortSignal) => AgentStorage;
   /** Reads what the earlier runs of the current turn have stored and shown. */
   readonly earlier: (task: Snapshot, signal: AbortSignal) => Promise<EarlierRuns>;
   readonly eventUrl: EventUrls | undefined;
@@ -162,11 +162,12 @@ export class AgentRun {
       task,
       logger,
       stop: this.#stop,
-      history: () => history(task),
-      storage: storage(claim),
+      history: () => history(task, this.#stop.signal),
+      storage: storage(claim, this.#stop.signal),
       onWaiting: this.#onWaiting,
       written,
       ...(earlier && { earlier }),
+      canRunAgain: this.#agent.continues === true && isResumable(this.#agent, task),
       ...(eventUrl && {
         eventUrl: (id, options) => eventUrl({ task: turn.task, turn: turn.messageId, id }, options),
       }),

@@ -3,32 +3,56 @@ import type { AgentStorage, Snapshot } from '../../event/types.ts';
 import { CHECKPOINT_PREFIX } from '../log/checkpoints.ts';
 import { getOwnTask } from '../log/own-task.ts';
 import type { Claim, TaskLog } from '../types.ts';
+import { pauseAfter, readWithRetry } from './retry-store.ts';
 
-/** What the agent of a run keeps with its task. Other tasks of the same caller can be read. */
+/**
+ * What the agent of a run keeps with its task. Other tasks of the same caller can be read. A store
+ * that cannot be reached is asked again while the run lasts, as for the events of the run: a short
+ * failure of the database must not end it.
+ */
 export class RunStorage implements AgentStorage {
   readonly #log: TaskLog;
   readonly #claim: Claim;
+  readonly #signal: AbortSignal;
 
-  constructor(log: TaskLog, claim: Claim) {
+  /** `signal` aborts when the run stops. */
+  constructor(log: TaskLog, claim: Claim, signal: AbortSignal) {
     this.#log = log;
     this.#claim = claim;
+    this.#signal = signal;
   }
 
-  set(values: Readonly<Record<string, unknown>>): Promise<void> {
+  // A value that is written twice is the same, so a write whose reply was lost may be repeated.
+  async set(values: Readonly<Record<string, unknown>>): Promise<void> {
     const taken = Object.keys(values).find((key) => key.startsWith(CHECKPOINT_PREFIX));
     if (taken !== undefined)
-      return Promise.reject(
-        new DuolaneError(
-          'invalid',
-          `invalid key "${taken}" of a stored value: expected one that does not start with "${CHECKPOINT_PREFIX}"`,
-        ),
+      throw new DuolaneError(
+        'invalid',
+        `invalid key "${taken}" of a stored value: expected one that does not start with "${CHECKPOINT_PREFIX}"`,
       );
-    return this.#log.setValues(this.#claim, Object.entries(values));
+    for (let tries = 0; ; tries++) {
+      try {
+        return await this.#log.setValues(this.#claim, Object.entries(values));
+      } catch (error) {
+        await pauseAfter(error, tries, this.#signal);
+      }
+    }
   }
 
-  async *list(
+  list(
     prefix: string,
-    { task }: Pick<Snapshot, 'task'> = this.#claim,
+    task: Pick<Snapshot, 'task'> = this.#claim,
+  ): AsyncGenerator<readonly [key: string, value: unknown], void> {
+    return readWithRetry(
+      () => this.#values(task.task, prefix),
+      ([key]) => key,
+      this.#signal,
+    );
+  }
+
+  async *#values(
+    task: string,
+    prefix: string,
   ): AsyncGenerator<readonly [key: string, value: unknown], void> {
     const { owner, turns } = this.#claim.snapshot;
     const tenant = turns[0]?.tenant;

@@ -17,6 +17,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
+import { readWithRetry } from './retry-store.ts';
 import { RunStorage } from './run-storage.ts';
 import { isResumable, readEarlierRuns } from './stored-steps.ts';
 import { TaskWriter } from './task-writer.ts';
@@ -97,8 +98,14 @@ class LogRunner implements Runner {
     this.#queue = options.queue ?? false;
     this.#owners = new OwnerRuns(maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
-    const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
-    const storage = (claim: Claim): AgentStorage => new RunStorage(log, claim);
+    const history = (task: Snapshot, signal: AbortSignal): AsyncIterable<Snapshot> =>
+      readWithRetry(
+        () => earlierTasks(log, task),
+        (earlier) => earlier.task,
+        signal,
+      );
+    const storage = (claim: Claim, signal: AbortSignal): AgentStorage =>
+      new RunStorage(log, claim, signal);
     const onWaiting = (change: 1 | -1): number => {
       this.#waiting += change;
       this.#room?.();
@@ -355,8 +362,10 @@ class ClaimedTask {
   /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
   async #recover(): Promise<void> {
     const { snapshot } = this.#writer;
-    // An agent that makes progress between its crashes is called again as often as it takes.
-    const attempts = snapshot.attempt - (snapshot.steps?.attempt ?? 0);
+    // An agent that makes progress between its crashes is called again as often as it takes. A
+    // finished model step is progress only if the agent does not start over.
+    const finished = this.#agent.continues ? (snapshot.mark?.attempt ?? 0) : 0;
+    const attempts = snapshot.attempt - Math.max(snapshot.steps?.attempt ?? 0, finished);
     const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
     await this.#writer.put(
       recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),

@@ -1,14 +1,9 @@
-import { DuolaneError } from '../../errors.ts';
 import { isStepOver } from '../../event/fold/steps.ts';
-import type { EarlierRuns } from '../../event/run/normalize-agent.ts';
-import { SeenEvents } from '../../event/run/replay-filter.ts';
+import { type EarlierRuns, SeenEvents } from '../../event/run/replay-filter.ts';
 import type { StepRecord } from '../../event/step-types.ts';
 import type { Agent, Snapshot } from '../../event/types.ts';
-import { sleep } from '../../stream/index.ts';
 import type { TaskLog } from '../types.ts';
-
-const FIRST_PAUSE_MS = 50;
-const MAX_PAUSE_MS = 5000;
+import { pauseAfter } from './retry-store.ts';
 
 /**
  * Whether the agent may be called again after its process crashed. An agent with stored steps may,
@@ -42,8 +37,7 @@ export async function readEarlierRuns(
       }
       if (after < seq) break;
     } catch (error) {
-      if (!DuolaneError.from(error).retryable) throw error;
-      await sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
+      await pauseAfter(error, tries, signal);
     }
   }
   return { steps: found, seen };

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import { isFinal } from '../../../src/event/index.ts';
-import type { Agent } from '../../../src/event/types.ts';
+import { DuolaneError } from '../../../src/errors.ts';
+import type { Agent, AgentContext, AgentEvent, Turn } from '../../../src/event/types.ts';
 import {
   collect,
   manyWords,
   MORTAL,
+  say,
   shape,
   textOf,
   turn,
@@ -119,5 +121,41 @@ export function mortalRuns({ replica, start }: Place): void {
     }
     start(b, { w: agent }, { maxAttempts: 2 });
     expect((await whole(b.log, 't')).at(-1)).toMatchObject({ error: { code: 'interrupted' } });
+  });
+
+  test('an agent that continues and stops early is called again, as often as it makes progress', async () => {
+    let calls = 0;
+    const agent: Agent = Object.assign(
+      async function* (_turn: Turn, ctx: AgentContext): AsyncGenerator<AgentEvent, void> {
+        const step = ++calls;
+        if (step > 5) return yield say('Done.');
+        yield { type: 'step.started', step };
+        yield say(`${step} `);
+        if (ctx.task.text !== '') yield { type: 'step.finished', step };
+        throw new DuolaneError('suspended', 'stopped');
+      },
+      { continues: true, resumable: true },
+    );
+    const a = replica();
+    await start(a, { w: agent }, { maxAttempts: 3 }).submit(turn('w', 't'));
+    const end = (await whole(a.log, 't')).at(-1);
+    expect(end).toMatchObject({ outcome: 'completed', text: '1 2 3 4 5 Done.' });
+    expect(calls).toBe(6);
+  });
+
+  test('an agent that stops early without progress fails after its last attempt', async () => {
+    let calls = 0;
+    const agent: Agent = Object.assign(
+      async function* (): AsyncGenerator<AgentEvent, void> {
+        calls++;
+        yield say('x');
+        throw new DuolaneError('suspended', 'stopped');
+      },
+      { continues: true, resumable: true },
+    );
+    const a = replica();
+    await start(a, { w: agent }, { maxAttempts: 3 }).submit(turn('w', 't'));
+    expect((await whole(a.log, 't')).at(-1)).toMatchObject({ error: { code: 'interrupted' } });
+    expect(calls).toBe(3);
   });
 }

@@ -339,4 +339,64 @@ export function steppedRuns({ replica, start }: Place): void {
       'tool.completed',
     ]);
   });
+
+  test('a question of a call that has closed is not asked again', async () => {
+    const agent: Agent = async function* (_turn, ctx) {
+      await ctx.step('first', () => 1);
+      yield { type: 'tool.called', callId: 'c', name: 'f', args: {} };
+      const { action } = await ctx.ask({ id: 'c/ok', kind: 'approval', callId: 'c' });
+      yield { type: 'tool.completed', callId: 'c', name: 'f', output: action };
+      await ctx.sleep('nap', 50);
+      yield say(`It was ${action}.`);
+    };
+    const a = replica();
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    await runner.submit(turn('a', 't'));
+    await until(a.log, 't', waits);
+    await runner.submit(answer('a', 't', 'c/ok'));
+    const entries = await whole(a.log, 't');
+    expect(shape(entries).filter((type) => type === 'input.required')).toHaveLength(1);
+    expect(entries.at(-1)).toMatchObject({ outcome: 'completed', text: 'It was accept.' });
+  });
+
+  test('a call that has the id of a closed one is asked about', async () => {
+    const agent: Agent = async function* (_turn, ctx) {
+      await ctx.step('first', () => 1);
+      for (let round = 0; round < 2; round++) {
+        yield { type: 'tool.called', callId: 'c', name: 'f', args: {} };
+        await ctx.ask({ id: 'c/ok', kind: 'approval', callId: 'c' });
+        yield { type: 'tool.completed', callId: 'c', name: 'f', output: round };
+        await ctx.sleep(`nap ${round}`, 50);
+      }
+    };
+    const a = replica();
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    await runner.submit(turn('a', 't'));
+    const asked: string[] = [];
+    for await (const entry of a.log.read('t', 0)) {
+      if (entry.type !== 'input.required') continue;
+      asked.push(entry.request.id);
+      await runner.submit(answer('a', 't', entry.request.id));
+      if (asked.length > 5) break;
+    }
+    expect(asked).toEqual(['c/ok', 'c#2/ok']);
+    expect((await a.log.get('t'))?.state).toBe('completed');
+  });
+
+  test('storage waits for a store that cannot be reached for a while', async () => {
+    const a = replica();
+    let failures = 0;
+    const agent: Agent = async function* (_turn, ctx) {
+      await ctx.storage?.set({ 'k/1': 1, 'k/2': 2 });
+      const found: unknown[] = [];
+      for await (const [, value] of ctx.storage?.list('k/') ?? []) found.push(value);
+      for await (const earlier of ctx.history()) found.push(earlier.task);
+      yield say(JSON.stringify(found));
+    };
+    const methods = ['setValues', 'values', 'heads', 'page'];
+    a.faults.failsBefore = (method) => methods.includes(method) && failures++ < 6;
+    await start(a, { a: agent }).submit(turn('a', 't'));
+    expect(textOf(await whole(a.log, 't'))).toBe('[1,2]');
+    expect(failures).toBeGreaterThan(3);
+  });
 }

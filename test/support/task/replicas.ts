@@ -14,6 +14,8 @@ export interface ReplicaOptions {
   readonly log: Omit<PostgresLogOptions, 'pool' | 'bus' | 'blobs'>;
   /** Without wake-up notifications, sent or received. */
   readonly deaf?: boolean;
+  /** The folder of its agent `session`, an agent CLI; emptied when the replica starts. */
+  readonly home?: string;
   readonly port?: number;
   readonly maxRuns?: number;
   readonly queue?: boolean;
@@ -72,8 +74,13 @@ export class Replica implements AsyncDisposable {
    * Submits a message; returns the id of the new task, or of the task that the message created
    * before.
    */
-  async submit(agent: 'count' | 'again', text: string, messageId?: string): Promise<string> {
-    const response = await this.#post(`/api/agents/${agent}/turns`, { text, messageId });
+  async submit(
+    agent: 'count' | 'again' | 'session',
+    text: string,
+    messageId?: string,
+    context?: string,
+  ): Promise<string> {
+    const response = await this.#post(`/api/agents/${agent}/turns`, { text, messageId, context });
     return ((await response.json()) as { readonly task: string }).task;
   }
 

@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Pool } from 'pg';
 import { checkLaws } from '../../../src/event/index.ts';
 import type { Entry } from '../../../src/event/types.ts';
@@ -26,6 +29,8 @@ export interface SoakOptions {
   readonly wordMs: number;
   /** The average pause between two faults. */
   readonly faultMs: number;
+  /** Conversations with an agent CLI of so many turns each, instead of single tasks. */
+  readonly sessionTurns?: number;
   readonly onProgress?: (report: SoakReport) => void;
 }
 
@@ -77,12 +82,14 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     losses: [],
   };
   await using database = await startPostgres();
+  const homes = mkdtempSync(join(tmpdir(), 'duolane-soak-'));
   const nodes: Node[] = [];
   const alive = (): Replica[] => nodes.flatMap(({ replica }) => replica ?? []);
   await using _end = {
     async [Symbol.asyncDispose]() {
       await Promise.all(alive().map((replica) => replica[Symbol.asyncDispose]()));
       await Promise.all(nodes.map(({ proxy }) => proxy[Symbol.asyncDispose]()));
+      rmSync(homes, { recursive: true, force: true, maxRetries: 5 });
     },
   };
   for (let index = 0; index < options.replicas; index++) {
@@ -96,6 +103,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
       },
       maxRuns: options.streams,
       graceMs: 500,
+      ...(options.sessionTurns && { home: join(homes, String(index)) }),
     };
     nodes.push({ proxy, settings, replica: undefined });
   }
@@ -109,7 +117,10 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     while (troubled) {
       const seen = new Client(alive, report, over.signal);
       try {
-        followed.add(await seen.follow(options.wordMs));
+        const tasks = options.sessionTurns
+          ? seen.converse(options.wordMs, options.sessionTurns)
+          : [seen.follow(options.wordMs)];
+        for await (const task of tasks) followed.add(task);
       } catch (error) {
         if (over.signal.aborted) return;
         report.losses.push(String(error));
@@ -190,11 +201,42 @@ class Client {
           ?.cancel(task)
           .catch(() => {});
     }
+    await this.#compare(task, manyWords(words), seen);
+    return task;
+  }
+
+  /**
+   * Has a conversation with the agent CLI: each turn is a task of one context, and says how many
+   * turns came before it. Yields the ids of the tasks.
+   */
+  async *converse(wordMs: number, turns: number): AsyncGenerator<string, void> {
+    const context = randomUUID();
+    for (let number = 1; number <= turns; number++) {
+      const words = 3 + Math.floor(Math.random() * 8);
+      const ms = Math.ceil(wordMs * (0.2 + 1.6 * Math.random()));
+      const [messageId, text] = [randomUUID(), `${words} words of ${ms} ms`];
+      const task = await this.#again(
+        (replica) => replica.submit('session', text, messageId, context),
+        () => this.#report.repeats++,
+      );
+      this.#report.tasks++;
+      const seen: Entry[] = [];
+      for await (const entry of follow(() => shuffled(this.#alive()), task, this.#signal))
+        seen.push(entry);
+      const end = await this.#compare(task, `${number}: ${manyWords(words)}`, seen);
+      if (end?.type === 'run.finished' && end.outcome !== 'completed')
+        this.#report.losses.push(`task ${task}: turn ${number} failed: ${JSON.stringify(end)}`);
+      yield task;
+    }
+  }
+
+  /** Compares what a client saw with the log; returns the last entry. */
+  async #compare(task: string, text: string, seen: readonly Entry[]): Promise<Entry | undefined> {
     const stored = await this.#again((replica) => collect(replica.read(task)));
-    for (const what of problemsOf(words, seen, stored))
+    for (const what of problemsOf(text, seen, stored))
       this.#report.losses.push(`task ${task}: ${what}`);
     this.#count(seen, stored.at(-1));
-    return task;
+    return stored.at(-1);
   }
 
   #count(seen: readonly Entry[], end: Entry | undefined): void {
@@ -223,7 +265,7 @@ class Client {
   }
 }
 
-function problemsOf(words: number, seen: readonly Entry[], stored: readonly Entry[]): string[] {
+function problemsOf(text: string, seen: readonly Entry[], stored: readonly Entry[]): string[] {
   const problems: string[] = [];
   if (JSON.stringify(seen) !== JSON.stringify(stored)) problems.push('the stream is not the log');
   if (seen.some(({ seq }, index) => seq !== index + 1))
@@ -234,9 +276,8 @@ function problemsOf(words: number, seen: readonly Entry[], stored: readonly Entr
   const end = stored.at(-1);
   if (end?.type !== 'run.finished') return [...problems, 'its end is not the last'];
   const said = textOf(stored);
-  if (!manyWords(words).startsWith(said)) problems.push('it said what it did not say');
-  if (end.outcome === 'completed' && said !== manyWords(words))
-    problems.push('its text is not what was said');
+  if (!text.startsWith(said)) problems.push('it said what it did not say');
+  if (end.outcome === 'completed' && said !== text) problems.push('its text is not what was said');
   if (end.outcome === 'failed' && end.error?.code === 'interrupted') return problems;
   if (end.outcome !== 'completed' && end.outcome !== 'canceled')
     problems.push(`it ended as ${JSON.stringify(end)}`);
