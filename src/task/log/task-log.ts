@@ -162,10 +162,16 @@ class Log implements TaskLog {
     for (let failures = 0; ;) {
       signal.throwIfAborted();
       this.#check();
-      // Listen before the claim is tried, so that a commit during it is not missed.
+      // Listen before the claim is tried, so that a commit during it is not missed. `.finally` would
+      // end this before the `await` does, and a commit between the two would be missed.
       let woken = false;
       const unsubscribe = this.#onWake(() => (woken = true), limited);
-      const found = await this.#claim(worker, agents, limited?.names() ?? []).finally(unsubscribe);
+      let found: Awaited<ReturnType<Store['claim']>> | undefined;
+      try {
+        found = await this.#claim(worker, agents, limited?.names() ?? []);
+      } finally {
+        unsubscribe();
+      }
       if (!found) {
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
         await waitForWake(() => () => {}, signal, ms);
