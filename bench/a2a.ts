@@ -19,6 +19,7 @@ import {
   stream,
   type Streamed,
 } from './fixtures/a2a-load.ts';
+import { serverCost } from './fixtures/raw-client.ts';
 import { median } from './support.ts';
 
 const quick = process.argv.includes('--quick');
@@ -127,6 +128,12 @@ const compare = async (
 ): Promise<Figures> =>
   (await compareAll(async (server) => ({ only: await run(server) }), kinds, rounds)).only;
 
+// Many processes never get warm: the cost from the 200th task of a fresh server on.
+const costOf = async (): Promise<Figures> =>
+  compare((server) => serverCost(server, 1000), KINDS, 1);
+await compare((server) => serverCost(server, 200), KINDS, 1);
+rows.push({ name: 'server processor, cold, raw client', ...(await costOf()), unit: 'ms' });
+
 // Warm up for some seconds: V8 optimizes larger programs later than small ones.
 for (const kind of KINDS) {
   await inParallel(1500, 16, () => stream(servers[kind].url, { n: 3 }));
@@ -142,6 +149,7 @@ const short = await compareAll(
 );
 rows.push({ name: 'short tasks, 16 concurrent', ...short.rate, unit: '/s', floor: 0.6 });
 rows.push({ name: 'server processor per short task', ...short.cpuMs, unit: 'ms' });
+rows.push({ name: 'server processor, warm, raw client', ...(await costOf()), unit: 'ms' });
 const counted = await compareAll((server) => shortTasks(server, quick ? 200 : 400, countTask));
 rows.push({ name: 'short tasks, bytes only counted', ...counted.rate, unit: '/s' });
 for (const n of [200, 1000, 10_000]) {

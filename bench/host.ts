@@ -1,9 +1,10 @@
 /**
  * Compares the host with a bare pipe loop and the official SDK, on one stub CLI that sends the same
- * bytes to all: `npx tsx bench/host.ts [part…] [--json] [--rounds=9]`, after `npm run build`; the
- * parts are small, large, call, calls, asleep and import. Each host runs in a separate process, and
- * they alternate, so that load of the machine affects all; ratios are medians over the rounds.
- * Exits with 1 if a limit is missed.
+ * bytes to all: `npx tsx bench/host.ts [part…] [--json] [--quick] [--rounds=9]`, after
+ * `npm run build`; the parts are small, large, call, calls, asleep and import. Each host runs in a
+ * separate process, and they alternate, so that load of the machine affects all; ratios are medians
+ * over the rounds. All parts with nine rounds take several minutes, so each part prints its time
+ * when it ends; `--quick` has three rounds. Exits with 1 if a limit is missed.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,13 +15,14 @@ import { fileURLToPath } from 'node:url';
 import { ensurePeer } from '../scripts/peers.mjs';
 import { hermetic, median, report, type Row } from './support.ts';
 
-const ROUNDS = Number(/^--rounds=(\d+)$/m.exec(process.argv.join('\n'))?.[1] ?? 9);
+const quick = process.argv.includes('--quick');
+const ROUNDS = Number(/^--rounds=(\d+)$/m.exec(process.argv.join('\n'))?.[1] ?? (quick ? 3 : 9));
 
 /** Rounds until V8 has optimized the code, which counts as CPU time of the host. */
 const WARM_ROUNDS = 3;
 
 /** The number of processes in which a consumer sleeps. */
-const SLEEPS = 3;
+const SLEEPS = quick ? 1 : 3;
 
 type Kind = 'bare' | 'session' | 'query' | 'official';
 
@@ -237,7 +239,11 @@ try {
   const asked = process.argv.slice(2).filter((word) => word in parts);
   const rows: Row[] = [];
   for (const [name, run] of Object.entries(parts))
-    if (asked.length === 0 || asked.includes(name)) rows.push(...(await run()));
+    if (asked.length === 0 || asked.includes(name)) {
+      const startedAt = performance.now();
+      rows.push(...(await run()));
+      console.error(`${name}: ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
+    }
   report(rows);
 } finally {
   await rm(home, { recursive: true, force: true });

@@ -11,28 +11,32 @@ interface Picture {
   /** Is run with its first sample. */
   readonly agent: string;
   readonly state: string;
+  /** Cuts the connection in the middle of the run, so that the picture shows what that costs. */
+  readonly isCut?: true;
   readonly options: PageOptions;
 }
 
-const WIDE = { width: 1280, height: 760 };
+const WIDE = { width: 1440, height: 900 };
 const PICTURES: readonly Picture[] = [
   {
     file: 'page-light.png',
     agent: 'ai-doctor',
     state: 'completed',
+    isCut: true,
     options: { viewport: WIDE, colorScheme: 'light' },
   },
   {
     file: 'page-dark.png',
     agent: 'ai-doctor',
     state: 'completed',
+    isCut: true,
     options: { viewport: WIDE, colorScheme: 'dark' },
   },
   {
     file: 'page-waiting.png',
     agent: 'tickets',
     state: 'input-required',
-    options: { viewport: { width: 390, height: 720 }, colorScheme: 'light' },
+    options: { viewport: { width: 390, height: 844 }, colorScheme: 'light' },
   },
 ];
 
@@ -43,10 +47,13 @@ await mkdir(folder, { recursive: true });
 const opened = await openBrowser();
 if (opened.missing !== undefined) throw new Error(opened.missing);
 try {
-  await using server = await startServer(['ai-doctor', 'tickets']);
+  // At human speed, a run has a length that can be seen.
+  const settings = { DUOLANE_TOUR: '1' };
+  await using server = await startServer(['ai-doctor', 'tickets'], [], settings);
   for (const picture of PICTURES) {
     const page = await opened.browser.newPage(picture.options);
-    await page.goto(server.url);
+    await page.goto(`${server.url}/#/inbox`); // the start page would begin with the tour
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
     await take(page, picture);
     await page.close();
     console.log(join('docs', 'images', picture.file));
@@ -55,10 +62,20 @@ try {
   await opened.browser.close();
 }
 
-async function take(page: Page, { file, agent, state }: Picture): Promise<void> {
+async function take(page: Page, { file, agent, state, isCut }: Picture): Promise<void> {
   await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
-  await page.locator(`.task-header .task-state-${state}`).waitFor();
-  await page.locator(`.task-list .task-state-${state}`).first().waitFor({ state: 'attached' });
+  if (isCut) {
+    await page.getByText('I look up').first().waitFor();
+    await page.getByRole('button', { name: 'Disconnect' }).click();
+    await page.getByText(/last seen working 2\.\d s ago/).waitFor();
+    await page.getByRole('button', { name: 'Reconnect' }).click();
+  }
+  await page.locator(`[data-part=task-header] [data-state="${state}"]`).waitFor();
+  if (isCut) {
+    await page.getByRole('listbox').press('Home');
+    await page.locator('[data-part=event-rows] [data-kind=call]').first().click();
+    await page.getByRole('tab', { name: 'Output' }).click();
+  }
   await page.screenshot({ path: join(folder, file) });
 }

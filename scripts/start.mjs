@@ -15,7 +15,9 @@ if (problem !== undefined) {
 } else if (existsSync(COMMAND)) {
   const args = process.argv.slice(2);
   const open = process.stdout.isTTY ? ['--open'] : []; // open a browser only for a person at a terminal
-  startCommand(args.length > 0 ? args : ['serve', ...examples(), ...open]);
+  if (args.length > 0) startCommand(args);
+  // The AI Doctor runs at human speed, and the page offers a tour with it.
+  else startCommand(['serve', ...examples(), ...open], { DUOLANE_TOUR: '1' });
 } else {
   say('Cannot start: dist/cli/duolane.js is missing after the build; check src/cli/duolane.ts.');
 }
@@ -36,8 +38,9 @@ async function prepare() {
   return code === 0 ? undefined : `Cannot build:\n${output.trimEnd()}`;
 }
 
-function startCommand(args) {
-  const child = spawn(process.execPath, [COMMAND, ...args], { stdio: 'inherit' });
+function startCommand(args, settings = {}) {
+  const env = { ...process.env, ...settings };
+  const child = spawn(process.execPath, [COMMAND, ...args], { stdio: 'inherit', env });
   // The terminal sends Ctrl-C to the child too. It shuts down, and this process exits with its
   // code.
   process.on('SIGINT', () => {});

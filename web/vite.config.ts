@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type Plugin, type UserConfig } from 'vite';
 
@@ -37,6 +38,13 @@ const config: UserConfig = defineConfig({
     emptyOutDir: true,
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
+  },
+  css: {
+    modules: {
+      // A class is named after its component, so that it can be read in the inspector of a browser.
+      generateScopedName: (name: string, file: string) =>
+        `${basename(file.replace(/\?.*$/, ''), '.module.css')}-${name}`,
+    },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
 });

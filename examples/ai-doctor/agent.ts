@@ -123,6 +123,11 @@ export const options: ServeOptions = {
     inputModes: ['application/json', 'text/plain'],
     outputModes: ['application/json', 'text/plain'],
   },
-  form: { ...z.toJSONSchema(PatientRecord), examples: samples },
+  form: {
+    ...z.toJSONSchema(PatientRecord),
+    examples: samples,
+    // The page then offers a tour with this agent.
+    ...(process.env['DUOLANE_TOUR'] && { 'x-tour': true }),
+  },
   resources: [guidelines],
 };

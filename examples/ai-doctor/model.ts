@@ -22,15 +22,26 @@ export interface PlannerRequest {
 export interface PlannerAnswer {
   readonly text: string;
   readonly tools?: readonly { readonly name: string; readonly input: Record<string, unknown> }[];
+  /** The delay between two words, and before the first one. */
+  readonly delayMs?: number;
+  readonly waitMs?: number;
 }
+
+/** A person reads about so fast; the planner itself needs some milliseconds. */
+const HUMAN_PACE = { delayMs: 85, waitMs: 900 };
 
 const OUTPUT_TOOL = 'StructuredOutput';
 
 /**
  * The next step of a conversation: more searches, or the briefing. Equal conversations give equal
- * steps.
+ * steps. In the tour of `npm start` it writes at human speed.
  */
-export default function plan({ messages, tools }: PlannerRequest): PlannerAnswer {
+export default function plan(request: PlannerRequest): PlannerAnswer {
+  const answer = nextStep(request);
+  return process.env['DUOLANE_TOUR'] ? { ...answer, ...HUMAN_PACE } : answer;
+}
+
+function nextStep({ messages, tools }: PlannerRequest): PlannerAnswer {
   const from = messages.findLastIndex(({ role, content }) => role === 'user' && isSaid(content));
   const record = recordIn(messages[from]);
   if (typeof record === 'string') return { text: record };

@@ -254,9 +254,9 @@ async function serveOne(
   }
   const response = await handler(request);
   const options = { ...given, owner: requestOwner(request) };
-  const text = responseText(response);
-  if (text !== undefined) {
-    const fields = Object.fromEntries(response.headers);
+  const known = responseText(response);
+  if (known) {
+    const { text, fields } = known;
     if (text.length <= PIECE_BYTES) {
       outgoing.writeHead(response.status, {
         ...fields,

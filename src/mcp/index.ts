@@ -1,4 +1,5 @@
 export { type CursorOptions, StreamingAdapter } from './sources/streaming-adapter.ts';
+export { callToEnd, type CallToEndOptions } from './sources/call-to-end.ts';
 export type { ConnectSource } from './sources/lazy-connection.ts';
 export {
   gateway,
@@ -25,6 +26,11 @@ export {
 export { dialMessages } from './json-rpc/client/dial-messages.ts';
 export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/client/dial-http.ts';
 export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/client/oauth/types.ts';
+export {
+  type McpAuthorization,
+  type McpToken,
+  resourceDocument,
+} from './json-rpc/http/server/authorization.ts';
 export {
   mcpHandler,
   type McpHandler,

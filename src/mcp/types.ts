@@ -2,6 +2,9 @@ import type { Answer, Ask, InputRequest } from '../ask.ts';
 import type { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+import type { SourceTasks, ToolTask } from './task-types.ts';
+
+export type { SourceTasks, TaskOptions, ToolTask } from './task-types.ts';
 
 /**
  * A provider of tools. Lists and calls are pulled; breaking out of a loop cancels the upstream
@@ -16,8 +19,9 @@ export interface ToolSource {
   listTools(options?: ListOptions): Items<Tool>;
   /**
    * Calls a tool. Yields any number of `progress`, `partial` and `log` events, then exactly one
-   * `result` or `input`. Throws only if the call itself failed (unknown tool, transport); a tool
-   * that fails, and arguments that its schema rejects, give a `result` with `isError`.
+   * `result` or `input`, or `task` if the option `task` is set. Throws only if the call itself
+   * failed (unknown tool, transport); a tool that fails, and arguments that its schema rejects,
+   * give a `result` with `isError`.
    *
    * @example
    * ```ts
@@ -41,6 +45,8 @@ export interface ToolSource {
    * reported once; a reconnect counts as a change of every list.
    */
   listen?(options?: SourceListenOptions): AsyncIterable<SourceChange>;
+  /** The calls that became tasks; see `task` of `CallOptions`. */
+  readonly tasks?: SourceTasks;
 }
 
 /** The options of `listen`. */
@@ -72,6 +78,10 @@ export interface AskOptions extends Attributed {
 export interface CallOptions extends Attributed {
   /** Unix time in ms after which the call fails with `timeout`. */
   readonly deadline?: number | undefined;
+  /** Whether the call may become a task; the source decides, and `task` is the last event. */
+  readonly task?: boolean | undefined;
+  /** The authenticated owner of the call, who alone finds its task. */
+  readonly owner?: string | undefined;
 }
 
 /** One change of a source; `uri` names the resource of a `resource` change. */
@@ -111,9 +121,7 @@ export interface ToolCall {
   readonly state?: string;
 }
 
-/**
- * What a call yields: any number of `progress`, `partial` and `log`, then one `input` or `result`.
- */
+/** What a call yields: any number of `progress`, `partial` and `log`, then one of the others. */
 export type ToolEvent =
   | {
       readonly type: 'progress';
@@ -135,6 +143,8 @@ export type ToolEvent =
     }
   /** The last event: nothing is kept waiting. Repeat the call with the answers. */
   | { readonly type: 'input'; readonly requests: readonly InputRequest[]; readonly state?: string }
+  /** The last event: the call goes on as a task. Only for a call with the option `task`. */
+  | { readonly type: 'task'; readonly task: ToolTask }
   /** The last event. */
   | { readonly type: 'result'; readonly result: ToolResult };
 
@@ -174,7 +184,7 @@ export interface ReceiveOptions extends Abortable {
    * The authenticated caller. The state of a call that waits for answers is valid for this owner
    * only.
    */
-  readonly owner?: string;
+  readonly owner?: string | undefined;
 }
 
 /**
@@ -230,6 +240,11 @@ export interface ToolDefinition {
    * default.
    */
   readonly concurrency?: number;
+  /**
+   * Whether calls may take long: then they become tasks, for clients that can handle them, if the
+   * registry is offered with `withTasks`. `required`: clients that cannot are refused.
+   */
+  readonly long?: boolean | 'required';
 }
 
 /**
@@ -263,6 +278,12 @@ export interface ToolContext {
    * awaited.
    */
   progress(done: number, total?: number, message?: string): Promise<void>;
+  /**
+   * Continues the call as a task, for a handler that knows only now that it takes long. It works as
+   * `ask` does: it rejects with `suspended`, and the handler runs again in the task, where it
+   * resolves. It resolves immediately if the call cannot become a task.
+   */
+  continueAsTask(): Promise<void>;
   readonly meta?: JsonObject;
   /** `meta` and `id` under the names that handlers of the official SDKs use. */
   readonly _meta?: JsonObject;

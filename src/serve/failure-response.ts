@@ -1,6 +1,7 @@
 import { toPublicFailure, type ErrorCode, type Failure } from '../errors.ts';
 import type { Logger } from '../event/types.ts';
 import type { HttpRoute } from './router.ts';
+import { jsonResponse } from '../http/text-response.ts';
 
 const STATUS: Partial<Record<ErrorCode, number>> = {
   not_found: 404,
@@ -43,7 +44,7 @@ export function failureResponse(error: unknown, logger: Logger): Response {
   const { code, retryable, retryAfterMs } = failure;
   const status = STATUS[code] ?? (retryable ? 503 : 500);
   const seconds = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000);
-  return Response.json(
+  return jsonResponse(
     { error: failure },
     { status, ...(seconds !== undefined && { headers: { 'retry-after': String(seconds) } }) },
   );

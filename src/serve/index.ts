@@ -1,6 +1,6 @@
 export type { AuditEntry, AuditOptions, AuditRecord, AuditSink } from './auth/audit-log.ts';
 export type { Auth } from './auth/guard.ts';
-export type { JwtAuth } from './auth/jwt.ts';
+export { type CheckToken, type JwtAuth, tokenChecker, type TokenResult } from './auth/jwt.ts';
 export type { EventOptions } from './routes/event-routes.ts';
 export type { ServeLimits } from './server-limits.ts';
 export type { Retention } from './retention.ts';

@@ -18,6 +18,8 @@ export interface StreamHead {
   readonly at: number;
   /** The task has ended already, so all of it is replay. */
   readonly over: boolean;
+  /** A `beat` comes after this time without an entry; without it the server may be down. */
+  readonly beatMs?: number;
 }
 
 /** One row of the task list. */
@@ -33,7 +35,22 @@ export type TaskRow = Pick<
   | 'firstTextAt'
   | 'usage'
   | 'pending'
+  | 'canceling'
+  | 'running'
+  | 'suspended'
+  | 'attempt'
+  | 'owner'
+  | 'error'
 > & { readonly title: string };
+
+/** One list page of `GET /api/tasks`. */
+export interface TaskPage {
+  readonly tasks: readonly TaskRow[];
+  /** Where the next list page begins; missing on the last one. */
+  readonly after?: string;
+  /** With a search: how many tasks were looked at for this list page. */
+  readonly scanned?: number;
+}
 
 /**
  * The response to `GET /api/session`, which anyone may read: how to sign in, and who is signed in.

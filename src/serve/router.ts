@@ -1,4 +1,5 @@
 import { urlOf } from '../http/node-request.ts';
+import { textResponse } from '../http/text-response.ts';
 
 /** A handler for one method and path. */
 export interface HttpRoute {
@@ -83,4 +84,4 @@ function decodeSegments(pathname: string): readonly Segment[] | undefined {
 
 /** A plain text response. */
 export const statusResponse = (status: number, text: string): Response =>
-  new Response(`${text}\n`, { status, headers: { 'content-type': 'text/plain; charset=utf-8' } });
+  textResponse(`${text}\n`, status, { 'content-type': 'text/plain; charset=utf-8' });

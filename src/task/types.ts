@@ -112,6 +112,11 @@ export interface TaskLog extends AsyncDisposable {
    * by a small write if those are old or failed. Never rejects; resolves within `timeoutMs` (2 s).
    */
   health(options?: { readonly timeoutMs?: number }): Promise<LogHealth>;
+  /**
+   * Calls the listener after commits of any task, so that a list can be read again. Commits of
+   * other replicas may be missed. Returns a function that stops it.
+   */
+  onCommit?(listener: () => void): () => void;
   /** Lists the replicas that share the log. Missing if a log cannot be shared. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
 }

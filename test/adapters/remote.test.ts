@@ -298,7 +298,7 @@ test('an agent that replies with a message, and asks in plain text, works too', 
   expect(stream.text).toBe('Hello.');
 });
 
-/** A server that is no server of Duolane: it answers each method of A2A 1.0 as it is told. */
+/** A server of A2A 1.0 whose responses are those of `handle`. */
 const hostile = async (
   handle: (method: string, reply: (result: unknown) => void, response: ServerResponse) => void,
 ): Promise<string> => {

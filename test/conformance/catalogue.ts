@@ -1,6 +1,7 @@
 import type { InputRequest } from '../../src/ask.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import type { JsonObject } from '../../src/json.ts';
+import { sleep } from '../../src/stream/abort.ts';
 import { ChangeFeed } from '../../src/mcp/sources/change-feed.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
@@ -164,17 +165,67 @@ export function conformanceSource(): ToolSource {
       ),
     ),
     ...modernTools(changes),
+    ...taskTools(),
   ];
   const registry = createRegistry({ name: 'duolane-conformance', tools });
   return {
     info: registry.info,
     listTools: (options) => registry.listTools(options),
-    callTool: (call, options) => registry.callTool(call, options),
+    callTool: (call, options) => {
+      if (call.name === 'protocol_error_job')
+        throw new DuolaneError('internal', 'the server of this tool fails');
+      return registry.callTool(call, options);
+    },
     listen: (options) => changes.listen(options),
     ...resources,
     ...prompts,
     complete: async () => ({ completion: { values: ['paris', 'park'], total: 2, hasMore: false } }),
   };
+}
+
+/** The tools of the catalogue that become tasks. */
+export const longTool = (tool: string): boolean | 'required' =>
+  tool === 'failing_job' ? 'required' : LONG.has(tool);
+
+const LONG: ReadonlySet<string> = new Set([
+  'slow_compute',
+  'confirm_delete',
+  'multi_input',
+  'protocol_error_job',
+]);
+
+function taskTools(): ToolDefinition[] {
+  const confirm = (id: string): InputRequest =>
+    elicitation(id, `Confirm ${id}?`, object({ confirm: { type: 'boolean' } }));
+  return [
+    tool('greet', 'Greets', object({ name: { type: 'string' } }), (args) => {
+      const { name: who } = args as { name: string };
+      return `Hello, ${who}!`;
+    }),
+    tool('slow_compute', 'Sleeps', object({ seconds: { type: 'number' } }), async (args, ctx) => {
+      const { seconds } = args as { seconds: number };
+      await sleep(seconds * 1_000, ctx.signal);
+      return 'computed';
+    }),
+    tool('failing_job', 'Fails', {}, async (_, ctx) => {
+      await sleep(1_000, ctx.signal);
+      throw new Error('this job always fails');
+    }),
+    tool('protocol_error_job', 'Fails outside of the tool', {}, () => 'never'),
+    tool('confirm_delete', 'Asks', object({ filename: { type: 'string' } }), async (_, ctx) =>
+      told(await contentOf(ctx, confirm('confirm'))),
+    ),
+    tool('multi_input', 'Asks twice', {}, async (_, ctx) =>
+      JSON.stringify(
+        await Promise.all(['first', 'second'].map((id) => contentOf(ctx, confirm(id)))),
+      ),
+    ),
+    tool('test_tool_with_task', 'Asks, then goes on as a task', {}, async (_, ctx) => {
+      const { name: who } = await contentOf(ctx, name);
+      await ctx.continueAsTask();
+      return `Hello, ${String(who)}!`;
+    }),
+  ];
 }
 
 const RICH_SCHEMA: JsonObject = {

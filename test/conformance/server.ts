@@ -3,7 +3,9 @@ import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
-import { conformanceSource } from './catalogue.ts';
+import { memoryLog } from '../../src/task/index.ts';
+import { withTasks } from '../../src/mcp/tasks/index.ts';
+import { conformanceSource, longTool } from './catalogue.ts';
 
 /**
  * Prints its address; exits at the end of its input. With `bridged`, a second server stands in
@@ -12,7 +14,9 @@ import { conformanceSource } from './catalogue.ts';
  */
 const scope = new Disposer();
 const [, , mode] = process.argv;
-let offered = scope.use(await offerHttp(conformanceSource()));
+const log = scope.use(memoryLog());
+const tasks = scope.use(withTasks(conformanceSource(), { log, long: longTool }));
+let offered = scope.use(await offerHttp(tasks));
 if (mode !== 'direct') {
   const protocol = mode === 'bridged-old' ? 'session' : 'stateless';
   const capabilities = { elicitation: {}, sampling: {}, roots: {} };

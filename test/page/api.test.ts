@@ -9,6 +9,7 @@ interface Api {
     after: number,
     on: {
       head(): void;
+      alive(): void;
       entry(): void;
       connection(state: string): void;
       failed(error: Error): void;
@@ -76,11 +77,12 @@ afterEach(() => {
 });
 
 async function subscribed() {
-  const api = await load<Api>('../../web/src/api.ts');
+  const api = await load<Api>('../../web/src/api/subscribe-to-task.ts');
   const states: string[] = [];
   const errors: string[] = [];
   const subscription = api.subscribeToTask('t', 7, {
     head() {},
+    alive() {},
     entry() {},
     connection: (state) => states.push(state),
     failed: (error) => errors.push(error.message),
@@ -127,7 +129,7 @@ describe('a stream that the server ends with a failure', () => {
 });
 
 test('a second answer to a question is rejected with the code conflict', async () => {
-  const api = await load<Api>('../../web/src/api.ts');
+  const api = await load<Api>('../../web/src/api/requests.ts');
   const error = { code: 'conflict', message: 'question "q" was already answered' };
   answers.push({ status: 409, body: { error } });
   await expect(api.sendAnswer('t', { id: 'q', action: 'decline' })).rejects.toMatchObject(error);

@@ -10,18 +10,36 @@ import { peer, type Peer } from '../peers.ts';
 // has no types.
 
 export interface Locator extends Queries {
-  click(): Promise<void>;
+  click(options?: {
+    readonly position?: { readonly x: number; readonly y: number };
+  }): Promise<void>;
+  dblclick(options?: {
+    readonly position?: { readonly x: number; readonly y: number };
+  }): Promise<void>;
+  hover(options?: {
+    readonly position?: { readonly x: number; readonly y: number };
+  }): Promise<void>;
   fill(text: string): Promise<void>;
   press(key: string): Promise<void>;
   focus(): Promise<void>;
   count(): Promise<number>;
   innerText(): Promise<string>;
   inputValue(): Promise<string>;
+  boundingBox(): Promise<{
+    readonly x: number;
+    readonly y: number;
+    readonly width: number;
+    readonly height: number;
+  } | null>;
   getAttribute(name: string): Promise<string | null>;
   isDisabled(): Promise<boolean>;
   selectOption(value: string): Promise<unknown>;
-  waitFor(options?: { readonly state?: 'visible' | 'hidden' | 'attached' }): Promise<void>;
+  waitFor(options?: {
+    readonly state?: 'visible' | 'hidden' | 'attached';
+    readonly timeout?: number;
+  }): Promise<void>;
   first(): Locator;
+  nth(index: number): Locator;
   filter(options: { readonly hasText: string | RegExp }): Locator;
 }
 
@@ -48,6 +66,14 @@ export interface Page extends Queries {
   waitForEvent(event: 'download'): Promise<Download>;
   screenshot(options: { readonly path: string }): Promise<unknown>;
   readonly keyboard: { press(key: string): Promise<void> };
+  readonly mouse: {
+    move(x: number, y: number, options?: { readonly steps?: number }): Promise<void>;
+    down(): Promise<void>;
+    up(): Promise<void>;
+    wheel(deltaX: number, deltaY: number): Promise<void>;
+  };
+  title(): Promise<string>;
+  setViewportSize(size: { readonly width: number; readonly height: number }): Promise<void>;
 }
 
 export interface PageOptions {

@@ -1,14 +1,16 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { suite } from '../verifies.ts';
 import { openBrowser, type Page, type PageOptions } from './browser.ts';
-import { answer, pageKit, run, state } from './kit.ts';
+import { answer, inspect, pageKit, rowsOf, run, state } from './kit.ts';
 import { startServer, type TestServer } from './server.ts';
 
 // What a new user sees: the layout is stable, no text is clipped, and no button is useless.
 
 const opened = await openBrowser();
 if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
-const PHONE = { viewport: { width: 375, height: 740 } };
+const PHONE = { viewport: { width: 390, height: 844 } };
+const TABLET = { viewport: { width: 1024, height: 768 } };
+const WIDE = { viewport: { width: 1440, height: 900 } };
 
 suite('browser', opened.missing, () => {
   let server: TestServer;
@@ -30,12 +32,12 @@ suite('browser', opened.missing, () => {
     expectConsole(/404 \(Not Found\)/);
     const page = await open();
     await page.goto(`${server.url}/#unknown`);
-    await page.getByText('Task not found; it may have been deleted.').waitFor();
+    await page.getByRole('heading', { name: 'Task not found' }).waitFor();
     for (const name of ['Cancel', 'Replay', 'Disconnect'])
       expect(await page.getByRole('button', { name }).count()).toBe(0);
-    expect(await page.locator('.contract, .timeline').count()).toBe(0);
-    await page.getByRole('link', { name: 'All tasks' }).click();
-    await page.getByText('Run an agent, or open a task.').waitFor();
+    expect(await page.locator('[data-part=contract], [data-part=waterfall]').count()).toBe(0);
+    await page.getByRole('link', { name: 'All runs', exact: true }).click();
+    await page.getByRole('heading', { name: 'Runs' }).waitFor();
   });
 
   test('a server that is unreachable is reported once, and not as "Failed to fetch"', async () => {
@@ -45,18 +47,19 @@ suite('browser', opened.missing, () => {
     await state(page, 'completed');
     expectConsole(/^Failed to load resource: net::ERR_/);
     await own.kill();
-    await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.locator('.run-form .text-error').waitFor();
-    expect(await page.locator('.run-form .text-error').innerText()).toContain(
-      'Cannot reach the server',
-    );
+    const offline = page.locator('[data-part=offline]');
+    await offline.filter({ hasText: 'Retrying' }).waitFor();
     await page.getByRole('button', { name: 'Replay', exact: true }).click();
-    await page.locator('main > .text-error').filter({ hasText: 'Retrying' }).waitFor();
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const problem = page.locator('[data-part=form-error]');
+    await problem.waitFor();
+    expect(await problem.innerText()).toContain('Cannot reach the server');
     expect(await page.locator('main').innerText()).not.toContain('Failed to fetch');
+    expect(await page.locator('[data-part=page-error]').count()).toBe(0);
     await own.start();
-    await page.locator('main > .text-error').filter({ hasText: 'Retrying' }).waitFor({
-      state: 'hidden',
-    });
+    await offline.waitFor({ state: 'hidden' });
+    await page.locator('[data-part=run]').first().waitFor();
   });
 
   test('the complete error of a failed run is shown in the conversation', async () => {
@@ -65,7 +68,7 @@ suite('browser', opened.missing, () => {
     await state(page, 'failed');
     const words =
       'Failed: The warehouse is closed until Monday; ask again then, or ask another one.';
-    expect(await answer(page).locator('.text-error').innerText()).toContain(words);
+    expect(await answer(page).locator('[data-part=failure]').innerText()).toContain(words);
     expect(await answer(page).innerText()).toContain('So far, so good.');
   });
 
@@ -73,22 +76,10 @@ suite('browser', opened.missing, () => {
     const page = await open();
     await runSample(page, 'ai-doctor');
     await state(page, 'working');
-    const before = await heightOf(page, '.task-header');
+    const before = await heightOf(page, '[data-part=task-header]');
     await state(page, 'completed');
-    await page.getByText(/tokens out$/).waitFor();
-    expect(await heightOf(page, '.task-header')).toBe(before);
-  });
-
-  test('a call shows its tool in one lane and its arguments in the other', async () => {
-    const page = await open();
-    await runSample(page, 'ai-doctor');
-    await state(page, 'completed');
-    await page.getByRole('listbox').press('Home');
-    const call = page.locator('.timeline-row-call').first();
-    expect(await call.locator('.timeline-message').innerText()).toBe(
-      'calls search_clinical_guidelines',
-    );
-    expect(await call.locator('.timeline-control').innerText()).toMatch(/^\{"query":"\w/);
+    await page.getByText(/ in, [\d,]+ out$/).waitFor();
+    expect(await heightOf(page, '[data-part=task-header]')).toBe(before);
   });
 
   test('a long user message is folded to its name, and a wide record needs no horizontal scrolling', async () => {
@@ -96,11 +87,11 @@ suite('browser', opened.missing, () => {
       const page = await open(options);
       await runSample(page, 'ai-doctor');
       await state(page, 'completed');
-      expect(await page.locator('.conversation-question summary').innerText()).toMatch(
+      expect(await page.locator('[data-part=folded-message] summary').innerText()).toMatch(
         /^Diabetes and hypert/,
       );
       const cutOff = await page.evaluate<string[]>(
-        `[...document.querySelectorAll('.conversation *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&
+        `[...document.querySelectorAll('[data-part=conversation] *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&
           ['auto', 'hidden', 'scroll'].includes(getComputedStyle(one).overflowX)).map((one) => one.className)`,
       );
       expect(cutOff).toEqual([]);
@@ -114,18 +105,20 @@ suite('browser', opened.missing, () => {
     await page.getByLabel(/^Title/).waitFor(); // a label instead of the key
     expect(await answer(page).locator('progress').count()).toBe(0);
     expect(await answer(page).innerText()).not.toContain('Starting');
-    expect(await page.locator('.contract').innerText()).toContain(
-      '(in flight: cci · create_ticket)',
+    expect(await page.locator('[data-part=contract]').innerText()).toContain(
+      'in flight: cci · create_ticket',
     );
   });
 
-  test.each([
-    ['light', { colorScheme: 'light' }],
-    ['dark', { colorScheme: 'dark' }],
-    ['light phone', { ...PHONE, colorScheme: 'light' }],
-    ['dark phone', { ...PHONE, colorScheme: 'dark' }],
-  ] as const)(
-    'no serious accessibility problem in any state of the page: %s',
+  test.each(
+    [WIDE, TABLET, PHONE].flatMap((size) =>
+      (['light', 'dark'] as const).map(
+        (colorScheme) =>
+          [`${size.viewport.width} px, ${colorScheme}`, { ...size, colorScheme }] as const,
+      ),
+    ),
+  )(
+    'no accessibility problem and no horizontal scrolling in any state of the page: %s',
     async (_name, options) => {
       expectConsole(/404 \(Not Found\)/);
       const page = await open(options);
@@ -142,21 +135,34 @@ suite('browser', opened.missing, () => {
       await state(page, 'input-required');
       await look();
       await page.getByRole('button', { name: 'Disconnect' }).click();
-      await page.getByText('Disconnected by you; the task continues').waitFor();
+      await state(page, 'unknown');
+      await look();
+      await page.goto(`${server.url}/#/inbox`);
+      await page.locator('[data-part=inbox] [data-part=question]').first().waitFor();
       await look();
       await again();
+      await page.locator('[data-part=run]').first().waitFor();
+      await look();
       await run(page, 'page-agent', 'briefing');
       await state(page, 'completed');
       await look();
-      await page.locator('.timeline-row-call').first().click();
-      await look();
-      await page.keyboard.press('Escape');
-      await page.getByLabel('Replay speed').selectOption('1');
+      const tabs = page.getByRole('tablist', { name: 'Parts of the task' }).getByRole('tab');
+      for (let i = (await tabs.count()) - 1; i >= 0; i--) {
+        await tabs.nth(i).click();
+        await look();
+      }
+      const list = tabs.filter({ hasText: /Events|Trace/ });
+      if ((await list.count()) > 0) await list.click();
+      for (const tab of ['Summary', 'Input', 'Output', 'Frames', 'Timing', 'Log entry']) {
+        if ((await list.count()) > 0) await list.click();
+        await inspect(page, rowsOf(page, 'call').first(), tab);
+        await look();
+      }
       await page.getByRole('button', { name: 'Replay', exact: true }).click();
-      await page.getByRole('button', { name: 'Stop replay' }).waitFor();
+      await page.locator('[data-part=replay-bar]').waitFor();
       await look();
       await page.goto(`${server.url}/#unknown`);
-      await page.getByText('Task not found; it may have been deleted.').waitFor();
+      await page.getByRole('heading', { name: 'Task not found' }).waitFor();
       await look();
       expect(found).toEqual([]);
     },

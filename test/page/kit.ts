@@ -7,7 +7,7 @@ export interface Kit {
   readonly open: (url: string, options?: PageOptions) => Promise<Page>;
   /** Allows console messages that this test provokes on purpose. */
   readonly expectConsole: (pattern: RegExp) => void;
-  /** Serious and critical findings of the accessibility checker. */
+  /** The findings of the accessibility checker. */
   readonly serious: (page: Page) => Promise<string[]>;
 }
 
@@ -37,7 +37,8 @@ export function pageKit(opened: Opened): Kit {
       page.on('console', (message: { type(): string; text(): string }) => {
         if (message.type() !== 'error' && message.type() !== 'warning') return;
         // `await using` ends the server of a test before its page, which then cannot reconnect.
-        if (!message.text().includes('net::ERR_CONNECTION_REFUSED')) problems.push(message.text());
+        if (!/net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING)/.test(message.text()))
+          problems.push(message.text());
       });
       page.on('pageerror', (error: Error) => problems.push(String(error)));
       page.on('request', (request: { url(): string }) => {
@@ -54,7 +55,6 @@ export function pageKit(opened: Opened): Kit {
     async serious(page) {
       if (opened.missing === undefined) await page.evaluate(`${opened.axe}; undefined`);
       return page.evaluate(`axe.run().then(({ violations }) => violations
-        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
         .map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).join(', ')))`);
     },
   };
@@ -68,13 +68,25 @@ export async function run(page: Page, agent: string, input: string): Promise<voi
 }
 
 export const state = (page: Page, name: string): Promise<void> =>
-  page.locator(`.task-header .task-state-${name}`).waitFor();
+  page.locator(`[data-part=task-header] [data-state="${name}"]`).waitFor();
 
-export const answer = (page: Page): Locator => page.locator('.conversation');
+export const answer = (page: Page): Locator => page.locator('[data-part=conversation]');
 
 /** How many rules of the contract are `kept`, `broken` or `open`. */
 export const ticks = (page: Page, kind: string): Promise<number> =>
-  page.locator(`.contract .contract-${kind}`).count();
+  page.locator(`[data-part=contract] [data-rule=${kind}]`).count();
+
+/** The rows of the event list of one kind. */
+export const rowsOf = (page: Page, kind: string): Locator =>
+  page.locator(`[data-part=event-rows] [data-kind=${kind}]`);
+
+/** Opens the inspector on a row, and chooses a tab. */
+export async function inspect(page: Page, row: Locator, tab: string): Promise<Locator> {
+  await row.click();
+  const inspector = page.locator('[data-part=inspector]');
+  await inspector.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
+  return inspector.getByRole('tabpanel');
+}
 
 /** The numbers in the text `w1 w2 …` of the conversation. */
 export const words = async (page: Page): Promise<readonly number[]> =>

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request, type IncomingMessage } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { serve, type Served } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
@@ -117,6 +118,18 @@ test('the page allows only its own scripts, styles, addresses and frames, and no
   expect(text).not.toMatch(/<style|\son\w+=|<script(?![^>]*\ssrc=)/);
   for (const [, address = ''] of text.matchAll(/(?:src|href)="([^"]+)"/g))
     expect(address).toMatch(/^(\/assets\/|data:,$)/);
+});
+
+test('the first view has less than 150 KB, compressed', async () => {
+  const { text } = await ask('/');
+  const files = [...text.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(
+    ([, name]) => name ?? '',
+  );
+  expect(files.length).toBeGreaterThan(1);
+  const sizes = files.map(
+    (name) => gzipSync(readFileSync(new URL(`../../dist/web${name}`, import.meta.url))).length,
+  );
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000);
 });
 
 test('no spelling of a path leaves the folder of the page', async () => {

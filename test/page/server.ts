@@ -20,6 +20,7 @@ export interface TestServer extends AsyncDisposable {
 export async function startServer(
   agents: readonly string[],
   flags: readonly string[] = [],
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<TestServer> {
   const folder = await mkdtemp(join(tmpdir(), 'duolane-page-'));
   const modules = agents.map((name) => {
@@ -37,6 +38,7 @@ export async function startServer(
         PATH: process.env['PATH'],
         HOME: folder,
         CLAUDE_CONFIG_DIR: join(folder, 'config'),
+        ...settings,
       },
       stdio: ['ignore', 'pipe', 'inherit'],
     });

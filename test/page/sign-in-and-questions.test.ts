@@ -13,7 +13,7 @@ import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import type { ReplicaInfo, ReplicaTask } from '../../src/task/types.ts';
 import { suite } from '../verifies.ts';
 import { openBrowser } from './browser.ts';
-import { answer, pageKit, run, state, ticks, words } from './kit.ts';
+import { answer, pageKit, rowsOf, run, state, ticks, words } from './kit.ts';
 import { startServer } from './server.ts';
 
 // Sign-in, questions, recordings and replicas on the page.
@@ -83,18 +83,21 @@ suite('browser', opened.missing, () => {
     const page = await open(url);
     await page.getByRole('button', { name: 'End replay' }).waitFor();
     expect(await answer(page).innerText()).toContain('The tool says: seven.');
-    expect(await page.locator('.timeline-bar-call.timeline-bar-answered').count()).toBe(1);
-    await page
-      .locator('.timeline-row-control .timeline-control')
-      .filter({ hasText: /initialize \d+ ms/ })
+    await page.getByRole('listbox').press('Home');
+    expect(await rowsOf(page, 'call').getAttribute('data-state')).toBe('answered');
+    await rowsOf(page, 'control')
+      .filter({ hasText: /initialize\s*\d+ ms/ })
       .first()
       .waitFor();
-    expect([await ticks(page, 'broken'), await page.locator('.task-list li').count()]).toEqual([
-      0, 2,
-    ]);
-    await page.locator('.task-list li').filter({ hasText: 'And again?' }).click();
+    await page.keyboard.press('Escape');
+    expect(await ticks(page, 'broken')).toBe(0);
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.locator('[data-part=run]').first().waitFor();
+    expect(await page.locator('[data-part=run]').count()).toBe(2);
+    await page.getByRole('link', { name: 'And again?' }).click();
     await answer(page).getByText('Once more: seven.').waitFor();
-    expect(await page.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
+    await page.getByRole('button', { name: 'End replay' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Cancel' }).count()).toBe(0);
   });
 
   test('with several replicas the page shows what each runs, and which has no heartbeat', async () => {
@@ -114,7 +117,7 @@ suite('browser', opened.missing, () => {
     await using served = await serve(async function* () {}, { log });
     const page = await open(served.url);
     await page.getByText('box · 1 (this one)').waitFor();
-    const silent = page.locator('.replica-list .replica-silent');
+    const silent = page.locator('[data-part=replica][data-silent=true]');
     expect(await silent.innerText()).toMatch(/box · 2[^]*no heartbeat for 20[^]*page, working/);
     expect(await serious(page)).toEqual([]);
   });

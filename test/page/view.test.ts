@@ -58,27 +58,23 @@ describe('any valid log', () => {
     );
   });
 
-  test('keeps rows in order, and every bar within them on a separate track', () => {
+  test('keeps rows in order, and spans of one track one after the other', () => {
     fc.assert(
       fc.property(lawfulLog, (entries) => {
-        const { rows, bars, tracks } = viewOf(entries);
+        const { rows, spans } = viewOf(entries);
         expect(rows.map(({ seq }) => seq)).toEqual(
           rows.map(({ seq }) => seq).toSorted((a, b) => a - b),
         );
-        for (const bar of bars) {
-          const to = bar.to ?? rows.length - 1;
-          expect(bar.from).toBeLessThanOrEqual(to);
-          expect(to).toBeLessThan(rows.length);
-          expect(bar.track).toBeLessThan(tracks);
-          const besides = bars.filter(
-            (other) =>
-              other !== bar &&
-              other.track === bar.track &&
-              other.from < to &&
-              (other.to ?? rows.length) > bar.from,
-          );
-          expect(besides).toEqual([]);
+        for (const span of spans.all) {
+          expect(span.from).toBeLessThan(rows.length);
+          expect(span.from).toBeLessThanOrEqual(span.to ?? rows.length - 1);
+          expect(span.endedAt ?? Infinity).toBeGreaterThanOrEqual(span.startedAt);
         }
+        for (const { tracks } of spans.groups)
+          for (const track of tracks)
+            for (const [i, span] of track.entries())
+              if (i > 0)
+                expect(span.startedAt).toBeGreaterThanOrEqual(track[i - 1]?.endedAt ?? NaN);
       }),
       { numRuns: 200 },
     );
@@ -191,11 +187,11 @@ describe('control frames', () => {
       ),
     );
     const rows = view.rows.filter(({ kind }) => kind === 'control');
-    expect(rows.map(({ text, bar }) => [text, bar?.state, bar?.track])).toEqual([
+    expect(rows.map(({ text, span }) => [text, span?.state, span?.track])).toEqual([
       ['← permission: desk · read', 'answered', 0],
       ['← hook: Stop', 'failed', 1],
     ]);
-    expect(rows[0]?.bar?.frames).toHaveLength(2);
+    expect(rows[0]?.span?.frames).toHaveLength(2);
   });
 
   test('the frames of a tool call are kept with its bar, also if the response follows the result', () => {
@@ -209,8 +205,8 @@ describe('control frames', () => {
       ),
     );
     expect(view.rows.filter(({ kind }) => kind === 'control')).toEqual([]);
-    expect(view.bars).toMatchObject([{ name: 's · look', state: 'answered', output: 'yes' }]);
-    expect(view.bars[0]?.frames).toHaveLength(2);
+    expect(view.spans.all).toMatchObject([{ name: 's · look', state: 'answered', output: 'yes' }]);
+    expect(view.spans.all[0]?.frames).toHaveLength(2);
   });
 
   test('a response that could not be written marks its call as lost and breaks a rule', () => {
@@ -223,7 +219,7 @@ describe('control frames', () => {
         { type: 'tool.completed', callId: 'c1', name: 'look', output: 'yes' },
       ),
     );
-    expect(view.bars[0]?.state).toBe('lost');
+    expect(view.spans.all[0]?.state).toBe('lost');
     expect(brokenIn(view)[0]).toContain('entry 5 could not be written');
   });
 
@@ -235,7 +231,7 @@ describe('control frames', () => {
         text: '',
       }),
     );
-    expect(view.bars).toMatchObject([{ state: 'unanswered', from: 2, to: 3 }]);
+    expect(view.spans.all).toMatchObject([{ state: 'unanswered', from: 2, to: 3 }]);
   });
 });
 

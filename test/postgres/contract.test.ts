@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { STORE_METHODS, type Store, storeFromCalls } from '../../src/task/store/index.ts';
 import { postgresDatabase, postgresSessionStore } from '../../src/task/postgres/postgres-log.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
+import { seekContract } from '../contracts/seek.contract.ts';
 import { sessionStoreContract } from '../contracts/session-store.contract.ts';
 import { taskLogContract } from '../contracts/task-log.contract.ts';
 import { taskRunsContract } from '../contracts/task-runs.contract.ts';
@@ -50,6 +51,7 @@ suite('postgres contract', postgresMissing, () => {
 
   taskLogContract('postgres', open);
   taskLogContract('postgres, notified by another replica', apart);
+  seekContract('postgres', open);
   taskRunsContract('postgres', open);
   test('a session store is disposed twice and concurrently, in use', async () => {
     const store = await postgresSessionStore({ connectionString: server.url });

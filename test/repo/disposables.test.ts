@@ -12,6 +12,7 @@ import { GrpcClient, listenGrpc, unary } from '../../src/grpc/index.ts';
 import { listen } from '../../src/http/node-server.ts';
 import { gateway } from '../../src/mcp/sources/gateway.ts';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
+import { withTasks } from '../../src/mcp/tasks/index.ts';
 import { dialMessages } from '../../src/mcp/json-rpc/client/dial-messages.ts';
 import { dialHttp, dialSse } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { mcpHandler } from '../../src/mcp/json-rpc/http/server/mcp-handler.ts';
@@ -162,6 +163,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       'mcp/json-rpc/server/offer-messages.ts',
       'mcp/json-rpc/server/methods.ts',
       'mcp/json-rpc/server/resource-watch.ts',
+      'mcp/json-rpc/server/task-methods.ts',
       'mcp/sources/cursor-pages.ts',
     ],
     open: async () => {
@@ -272,6 +274,18 @@ const ROWS: Readonly<Record<string, Row>> = {
       const { source } = slowSource();
       const thing = gateway({ a: source });
       return { thing, work: toArray(thing.listTools()) };
+    },
+  },
+  withTasks: {
+    files: ['mcp/tasks/with-tasks.ts'],
+    open: async (scope) => {
+      const { source, started } = slowSource();
+      const log = scope.use(memoryLog());
+      const thing = withTasks(source, { log, long: () => true, graceMs: 50 });
+      const call = { id: 'call', name: 'wait', args: {} };
+      const work = toArray(thing.callTool(call, { task: true }));
+      await started;
+      return { thing, work };
     },
   },
   'sourcePool, lease': {
@@ -406,6 +420,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'cli/commands/bridge.ts': 'internal to a command',
   'cli/agents/remote-chat.ts': 'does nothing',
   'cli/commands/replay-page.ts': 'passes on to listen',
+  'mcp/grpc/sdk-transport.ts': 'passes on to a server object of the official SDK',
   'serve/auth/audit-log.ts': 'internal to serve(), disposed by Served alone',
   'serve/auth/stream-rights.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',

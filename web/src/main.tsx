@@ -1,9 +1,9 @@
 import { render } from 'preact';
 import { App } from './app.tsx';
-// The order matters: a rule of a later file overrides an equal one of an earlier file.
+import { applyTheme } from './shell/top-bar.tsx';
+// The order matters: the rules of components override those of plain elements.
 import './style/tokens.css';
-import './style/base.css';
-import './style/task.css';
-import './style/timeline.css';
+import './style/elements.css';
 
+applyTheme();
 render(<App />, document.body);

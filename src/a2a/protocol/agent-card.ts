@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { matchesEtag } from '../../http/etag.ts';
 import { omitUndefined, type JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
+import { textResponse } from '../../http/text-response.ts';
 
 /** The part of an agent card that its author writes; the server adds the rest. */
 export interface AgentDescription {
@@ -190,5 +191,7 @@ export function cardResponse(card: JsonObject, request: Request, since: Date): R
     vary: 'A2A-Version',
   };
   if (matchesEtag(request, etag)) return new Response(null, { status: 304, headers });
-  return new Response(request.method === 'HEAD' ? null : body, { headers });
+  return request.method === 'HEAD'
+    ? new Response(null, { headers })
+    : textResponse(body, 200, headers);
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { advance } from '../../event/fold/advance.ts';
 import type { Entry, Snapshot, TaskEvent } from '../../event/types.ts';
+import { CheckpointFold, decodeCheckpoint, encodeCheckpoint } from '../../task/log/checkpoints.ts';
 import { a2aEncoder, type TextOptions } from './stream-encoder.ts';
 
 const LONG = 'x'.repeat(30_000);
@@ -112,3 +113,38 @@ describe('a stream that drops what its client has', () => {
     expect(JSON.stringify(encoder.snapshot).length).toBeLessThan(2500);
   });
 });
+
+test('a slim snapshot has the members of a complete one in the same order, so one shape serves both', () => {
+  const encoder = a2aEncoder();
+  const entries = logOf([start, say('abc')]);
+  for (const entry of entries) encoder.encode(entry);
+  encoder.forget();
+  expect(Object.keys(encoder.snapshot ?? {})).toEqual(Object.keys(foldOf(entries)));
+});
+
+test.each(Object.entries(LOGS))(
+  'a stream that begins at a checkpoint sends the same: %s',
+  (_, events) => {
+    const entries = logOf(events);
+    const encoded = (encoder = a2aEncoder(), rest = entries): readonly unknown[] =>
+      rest.map((entry, at) => {
+        if (encoder.lacks(entry))
+          encoder.restore(foldOf(entries.slice(0, entries.length - rest.length + at)));
+        return encoder.encode(entry);
+      });
+    const all = encoded();
+    const fold = new CheckpointFold(foldOf(entries.slice(0, 1)));
+    let seeks = 0;
+    for (let at = 1; at < entries.length; at++) {
+      fold.advance(entries[at] as Entry);
+      const checkpoint = fold.checkpoint();
+      if (!checkpoint) continue;
+      const [, value] = encodeCheckpoint(checkpoint) ?? [];
+      const encoder = a2aEncoder();
+      expect(encoder.seek(decodeCheckpoint(JSON.parse(JSON.stringify(value))) as never)).toBe(true);
+      expect(encoded(encoder, entries.slice(at + 1))).toEqual(all.slice(at + 1));
+      seeks++;
+    }
+    expect(seeks).toBeGreaterThan(0);
+  },
+);

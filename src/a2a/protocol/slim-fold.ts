@@ -1,6 +1,6 @@
 import { advance } from '../../event/fold/advance.ts';
-import type { Answer } from '../../ask.ts';
-import type { Artifact, Entry, Part, Snapshot, Turn } from '../../event/types.ts';
+import { beginning, slimSnapshot, slimTurn } from '../../event/fold/slim-snapshot.ts';
+import type { Entry, Snapshot } from '../../event/types.ts';
 
 /**
  * Folds the entries of a task for a stream. After `forget` it keeps only what later events need:
@@ -39,19 +39,18 @@ export class SlimFold {
   forget(): void {
     if (this.#slim || this.#restored) return;
     this.#slim = true;
-    const { snapshot } = this;
-    if (!snapshot) return;
-    const { text, turns, unserved, current, artifacts, answers, ...rest } = snapshot;
-    this.snapshot = {
-      ...rest,
-      text: beginning(text, this.#keepChars),
-      turns: turns.map(slimTurn),
-      unserved: unserved.map(slimTurn),
-      ...(current && { current: slimTurn(current) }),
-      artifacts: artifacts.map(slimArtifact),
-      answers: answers.map(slimAnswer),
-      said: [],
-    };
+    if (this.snapshot) this.snapshot = slimSnapshot(this.snapshot, this.#keepChars);
+  }
+
+  /**
+   * Continues a fold that another one made. `isSlim`: the snapshot has only the beginning of the
+   * run's text, which has `chars` characters, and none of the other texts.
+   */
+  seek(snapshot: Snapshot, chars: number, isSlim: boolean): void {
+    this.snapshot = snapshot;
+    this.#slim = isSlim;
+    this.#length = chars;
+    this.#step = snapshot.mark?.text ?? 0;
   }
 
   /**
@@ -130,25 +129,3 @@ function slimEntry(entry: Entry, room: number): Entry {
       return entry;
   }
 }
-
-const EMPTY_PARTS: readonly Part[] = [{ text: '' }];
-
-// An empty part stays in place of the parts: a turn with parts starts a run, one without does not.
-const slimTurn = ({ agent, task, context, messageId, parts, answers }: Turn): Turn => ({
-  agent,
-  task,
-  context,
-  messageId,
-  parts: parts.length > 0 ? EMPTY_PARTS : [],
-  ...(answers && { answers: answers.map(slimAnswer) }),
-});
-
-const slimAnswer = ({ id, action }: Answer): Answer => ({ id, action });
-
-const slimArtifact = ({ artifactId }: Artifact): Artifact => ({ artifactId, parts: [] });
-
-/**
- * The beginning of a text as a copy: V8 slices share memory, so a slice would keep all of it alive.
- */
-const beginning = (text: string, chars: number): string =>
-  text.length <= chars ? text : (JSON.parse(JSON.stringify(text.slice(0, chars))) as string);

@@ -1,5 +1,6 @@
 import { textUpdates, throttle, type TextUpdate } from '../../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
+import type { Checkpoint } from '../../task/log/checkpoints.ts';
 import { nameId } from '../../task/name-id.ts';
 import { SlimFold } from './slim-fold.ts';
 import type { A2APart, A2ATask, A2AStreamEvent } from './model.ts';
@@ -56,6 +57,11 @@ export interface A2AEncoder {
   forget(): void;
   /** Whether encoding this entry needs text that `forget` dropped. Call `restore` first if so. */
   lacks(entry: Entry): boolean;
+  /**
+   * Begins behind entry 1: with a complete task, which the client gets, or with a checkpoint for a
+   * client that has every event up to it. Returns false if the text options need every entry.
+   */
+  seek(start: Checkpoint | Snapshot): boolean;
   /** Gives back the complete task, folded up to the entry before the next one. */
   restore(complete: Snapshot): void;
 }
@@ -122,6 +128,18 @@ class LogEncoder implements A2AEncoder {
 
   restore(complete: Snapshot): void {
     this.#fold.restore(complete);
+  }
+
+  seek(start: Checkpoint | Snapshot): boolean {
+    const { pattern, chars } = this.#text;
+    if (pattern !== undefined || chars !== undefined) return false;
+    const isSlim = 'snapshot' in start;
+    const snapshot = isSlim ? start.snapshot : start;
+    const length = isSlim ? start.chars : snapshot.text.length;
+    this.#fold.seek(snapshot, length, isSlim);
+    if (snapshot.current) this.#response = responseId(snapshot.current);
+    this.#opened = length > 0 && (!isSlim || start.isTextSent);
+    return true;
   }
 
   task(view?: EncodeTaskOptions): A2ATask {

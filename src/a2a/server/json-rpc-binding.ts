@@ -2,7 +2,7 @@ import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
 import { disconnectSignal } from '../../http/node-request.ts';
 import { sseResponse } from '../../http/sse-response.ts';
-import { textResponse } from '../../http/text-response.ts';
+import { jsonResponse, textResponse } from '../../http/text-response.ts';
 import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
 import {
   isStream,
@@ -48,7 +48,7 @@ export async function serveJsonRpc(
     const failure = toA2AError(error, server.onError);
     return streams && dialect.streamsErrors
       ? sseResponse(once(errorItem(failure, envelope(id, dialect))))
-      : Response.json(errorBody(id, failure, dialect), { headers: headersOf(failure) });
+      : jsonResponse(errorBody(id, failure, dialect), { headers: headersOf(failure) });
   }
 }
 

@@ -56,6 +56,9 @@ export interface OperationsOptions {
  */
 const MAX_PAGE_CHARS = 8 * 1024 * 1024;
 
+/** Of a log up to this length, a stream sends the task as it was when its message arrived. */
+const SHORT_ENTRIES = 512;
+
 interface Subscribed {
   /** Whether the task had ended before. */
   readonly ended: boolean;
@@ -180,7 +183,12 @@ export class Operations {
       const { task, entry, known, chars, owner } = await submit();
       if (!known || after === undefined || seqOf(after) < entry.seq) {
         const sentTask = await this.#catchUps.take(chars, owner, options);
-        return { task, start: { from: entry.seq, entry }, sentTask };
+        const now = entry.seq > 1 ? await this.#log.get(task) : undefined;
+        // A run that began meanwhile has changed the task. A long log is not read again for the
+        // events since: the task has them.
+        const isShort = entry.seq <= SHORT_ENTRIES && now?.seq !== entry.seq;
+        if (!now || isShort) return { task, start: { from: entry.seq, entry }, sentTask };
+        return { task, start: { from: now.seq, snapshot: now }, sentTask };
       }
       checkEventId(task, after, (await this.#log.get(task))?.seq ?? 0);
       return { task, start: { after } };
@@ -226,14 +234,14 @@ export class Operations {
     const { seq, state } = snapshot;
     if (after !== undefined) checkEventId(task, after, seq);
     const chars = snapshotChars(snapshot);
-    const begin: BeginStream = async () =>
-      after === undefined
-        ? {
-            task,
-            start: { from: seq, watch: true },
-            sentTask: await this.#catchUps.take(chars, caller.owner, options),
-          }
-        : { task, start: { after } };
+    const begin: BeginStream = async () => {
+      if (after !== undefined) return { task, start: { after } };
+      const sentTask = await this.#catchUps.take(chars, caller.owner, options);
+      // Read again: a stream that waits for memory must not keep the complete task.
+      const now = await this.#log.get(task);
+      const start = { from: now?.seq ?? seq, watch: true, ...(now && { snapshot: now }) };
+      return { task, start, sentTask };
+    };
     const batches = followTaskStream(this.#log, begin, options, this.#viewOptions());
     return { ended: isFinal(state), batches };
   }

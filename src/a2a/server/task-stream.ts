@@ -4,6 +4,7 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import { countTurns } from '../../event/fold/turns.ts';
 import type { Encoder, Entry, Seq, Snapshot } from '../../event/types.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { findCheckpoint } from '../../task/log/checkpoints.ts';
 import { followTask, type TaskFollower } from '../../task/log/follow-task.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
@@ -27,11 +28,17 @@ export interface TaskStreamEvent {
 /**
  * Where a stream begins. `from` an entry: the task as it was there, then every later event; with
  * `watch` the stream continues even if the task already waits for input there. A caller that has
- * this entry, and it is entry 1, passes it as `entry`, which saves a read of the store. `after` an
- * event id: exactly the events that a client with this id has missed.
+ * this entry, and it is entry 1, passes it as `entry`, which saves a read of the store; `snapshot`
+ * is the task at that entry, which saves a read of all entries before it. `after` an event id:
+ * exactly the events that a client with this id has missed.
  */
 export type Start =
-  | { readonly from: Seq; readonly watch?: boolean; readonly entry?: Entry }
+  | {
+      readonly from: Seq;
+      readonly watch?: boolean;
+      readonly entry?: Entry;
+      readonly snapshot?: Snapshot | undefined;
+    }
   | { readonly after: string };
 
 /** Resolves with the task of a stream and where to begin, after the stream's first read. */
@@ -98,7 +105,7 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
     return this.#encoder.snapshot?.seq ?? 0;
   }
 
-  async begin(events: TaskStreamEvent[]): Promise<void> {
+  async begin(events: TaskStreamEvent[]): Promise<boolean> {
     const begin = (this.#begin as BeginStream)();
     this.#begin = undefined;
     const { task, start, sentTask } = await begin;
@@ -107,13 +114,24 @@ class StreamFollower implements TaskFollower<TaskStreamEvent> {
     if ('after' in start) {
       this.#after = start.after;
       this.#encode = resume(this.#encoder.encode, start.after);
-      return;
+      await this.#seek(start.after);
+      return false;
     }
     this.#from = start.from;
     this.#watch = start.watch === true;
-    if (start.entry?.seq !== 1) return;
-    this.#encode(start.entry);
-    events.push({ id: '1', out: this.#task(), last: false });
+    if (start.entry?.seq === 1) {
+      this.#encode(start.entry);
+      events.push({ id: '1', out: this.#task(), last: false });
+    } else if (start.snapshot && this.#encoder.seek(start.snapshot)) return this.#addTask(events);
+    return false;
+  }
+
+  /** Begins with the checkpoint before the event, if there is one; else with entry 1. */
+  async #seek(after: string): Promise<void> {
+    const { seq, part } = parseId(after);
+    // The client may lack some events of the entry itself.
+    const found = await findCheckpoint(this.#log, this.task, part === Infinity ? seq : seq - 1);
+    if (found) this.#encoder.seek(found);
   }
 
   follow(entry: Entry, events: TaskStreamEvent[]): boolean | Promise<boolean> {

@@ -2,7 +2,8 @@ import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { answerBelongsTo } from '../../event/fold/entry-rules.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
-import { isObject } from '../../json.ts';
+import { isObject, omitUndefined } from '../../json.ts';
+import { callToEnd, taskState } from '../../mcp/sources/call-to-end.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';
 import { toFailure } from './tool-failure.ts';
 
@@ -49,16 +50,39 @@ export async function* callToolOnce(
     args: isObject(args) ? args : {},
     ...(ctx.trace && { meta: { ...ctx.trace } }),
     answers,
-    ...(state !== undefined && { state }),
+    ...omitUndefined({ state: state ?? (source.tasks && (await startedTask(callId, ctx))) }),
   };
-  for await (const event of source.callTool(call, { signal: ctx.signal, caller })) {
+  for await (const event of callToEnd(source, call, { signal: ctx.signal, caller, owner })) {
     if (event.type === 'result') return { result: event.result };
     if (event.type === 'progress') yield { ...event, type: 'tool.progress', callId };
+    if (event.type === 'task') {
+      const { taskId } = event.task;
+      if (STORABLE.test(callId)) await ctx.storage?.set({ [TASK + callId]: taskId });
+      // The entry names the task: readers of the log find both by one id.
+      yield { type: 'tool.progress', callId, message: `task ${taskId}`, data: { taskId } };
+    }
     if (event.type !== 'input') continue;
     const { requests, state: next } = event;
     return { requests, ...(next !== undefined && { state: next }) };
   }
   throw new DuolaneError('malformed', `the tool "${name}" ended without a result: expected one`);
+}
+
+/** The key of the MCP task of a call among the values of its run. */
+const TASK = 'mcp-task/';
+
+/** The ids that a key may contain. */
+const STORABLE = /^[\x21-\x7e]{1,400}$/;
+
+/** The state of a call that an earlier run made into a task: this run follows the same task. */
+async function startedTask(callId: string, ctx: AgentContext): Promise<string | undefined> {
+  // A provider may repeat an id: only a call that is still open may have a task.
+  if (!ctx.task.calls.some((call) => call.callId === callId)) return undefined;
+  if (!STORABLE.test(callId)) return undefined;
+  const key = TASK + callId;
+  for await (const [found, taskId] of ctx.storage?.list(key) ?? [])
+    if (found === key) return taskState(String(taskId));
+  return undefined;
 }
 
 /** Asks the questions of a tool, all at the same time. */

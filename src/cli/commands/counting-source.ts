@@ -83,7 +83,7 @@ export class CountingSource {
   #call(events: ReturnType<ToolSource['callTool']>): ReturnType<ToolSource['callTool']> {
     this.#count('calls');
     return this.#watch(events, (event) => {
-      const last = event.type === 'result' || event.type === 'input';
+      const last = event.type === 'result' || event.type === 'input' || event.type === 'task';
       if (!last) this.#count('events');
       if (event.type === 'result' && event.result.isError) this.#count('failed');
       return last;

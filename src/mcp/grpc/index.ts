@@ -7,3 +7,4 @@ export {
 } from './client/dial-grpc.ts';
 export { offerGrpc, type OfferGrpcOptions, sourceRoutes } from './server/offer-grpc.ts';
 export { openTunnel, type ServeTunnel, type TunnelOptions } from './tunnel.ts';
+export { GrpcClientTransport, sdkTunnel, type TunnelServer } from './sdk-transport.ts';

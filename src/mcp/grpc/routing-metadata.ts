@@ -1,9 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import type { CallContext, Metadata } from '../../grpc/index.ts';
 import { decodeHeader, encodeHeaderText } from '../../wire/encoded-header.ts';
 import { callerName, pseudonym } from '../sources/caller-names.ts';
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 
-type Named = 'tools/call' | 'resources/read' | 'prompts/get';
+type Named =
+  | 'tools/call'
+  | 'resources/read'
+  | 'prompts/get'
+  | 'tasks/get'
+  | 'tasks/update'
+  | 'tasks/cancel';
 
 const METHOD = 'mcp-method';
 const NAME = 'mcp-name';
@@ -46,3 +53,13 @@ export const callerMetadata = (dialled: string, caller: string | undefined): Met
 /** The caller of a call: our clients send a name, for any other it is the connection. */
 export const callerOf = ({ metadata, peer }: CallContext): string =>
   `grpc/${callerName(metadata[CALLER]) ?? `#${peer}`}`;
+
+/**
+ * The authenticated owner of a call: the text that the check of the offer's `token` returned. A
+ * fixed token is the same for all callers and names no owner.
+ */
+export const callOwner = ({ principal }: CallContext): string | undefined =>
+  typeof principal === 'string' && principal !== SHARED_TOKEN ? principal : undefined;
+
+/** The principal of all callers with a fixed token; a check cannot return this text by chance. */
+export const SHARED_TOKEN: string = `shared token ${randomUUID()}`;

@@ -62,11 +62,25 @@ export const runnerOf = (source: ToolSource): Pick<Registry, 'run'> | undefined 
     ? source
     : undefined;
 
+/** Returns whether calls of a tool may take long, as its definition in a registry says. */
+export const longOf = (source: ToolSource, name: string): boolean | 'required' =>
+  source instanceof Registry && source.isLong(name);
+
+/**
+ * Returns whether a tool of a registry may run twice for one call, as its annotations say: it only
+ * reads, or a repetition changes nothing more.
+ */
+export function repeatable(source: ToolSource, name: string): boolean {
+  const hints = source instanceof Registry ? source.get(name)?.annotations : undefined;
+  return hints?.['idempotentHint'] === true || hints?.['readOnlyHint'] === true;
+}
+
 interface RegisteredTool extends Runnable {
   /** The position in the list; a replaced tool keeps it. */
   readonly position: number;
   readonly tool: Tool;
   readonly schema: CompiledSchema;
+  readonly long: boolean | 'required';
 }
 
 const NAME = /^[\w./-]{1,128}$/;
@@ -133,11 +147,22 @@ class Registry implements ToolRegistry {
   }
 
   callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent> {
-    return toolEvents((caller, emit) => this.run(call, caller, emit), call, options);
+    const run = (caller: Cancellation, emit: Emit): Promise<LastEvent> =>
+      this.run(call, caller, emit, options?.task);
+    return toolEvents(run, call, options);
+  }
+
+  isLong(name: string): boolean | 'required' {
+    return this.#entries.get(name)?.long ?? false;
   }
 
   /** Runs a tool without a stream of events; see `runnerOf`. */
-  async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
+  async run(
+    call: ToolCall,
+    caller: Cancellation,
+    emit: Emit,
+    mayBeTask = false,
+  ): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
     if (!entry) throw notFound(`unknown tool "${call.name}"; list the tools for their names`);
     let checked: SchemaResult;
@@ -158,7 +183,7 @@ class Registry implements ToolRegistry {
           `Invalid arguments for tool ${call.name}: ${describeProblems(checked.problems)}`,
         ),
       };
-    return await runTool(entry, call, checked.value, caller, emit);
+    return await runTool(entry, call, checked.value, caller, emit, mayBeTask);
   }
 
   listen(options?: Abortable): AsyncIterable<SourceChange> {
@@ -218,7 +243,7 @@ function firstAfter(entries: readonly RegisteredTool[], position: number): numbe
 
 /** Checks a definition and compiles its schema, once for all calls. */
 function prepare(definition: ToolDefinition, position: number): RegisteredTool {
-  const { name, deadlineMs, concurrency } = definition;
+  const { name, deadlineMs, concurrency, long = false } = definition;
   const fault = (reason: string, cause?: unknown): DuolaneError =>
     invalid(`invalid tool ${JSON.stringify(name)}: ${reason}`, cause);
   if (typeof name !== 'string' || !NAME.test(name))
@@ -228,6 +253,8 @@ function prepare(definition: ToolDefinition, position: number): RegisteredTool {
     throw fault(`expected a deadlineMs above 0 and at most ${MAX_TIMER_MS}, got ${deadlineMs}`);
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency > 0))
     throw fault(`expected a positive integer as concurrency, got ${concurrency}`);
+  if (typeof long !== 'boolean' && long !== 'required')
+    throw fault(`expected true, false or "required" as long, got ${JSON.stringify(long)}`);
   let schema: CompiledSchema;
   try {
     schema = compileSchema(definition.inputSchema);
@@ -237,6 +264,7 @@ function prepare(definition: ToolDefinition, position: number): RegisteredTool {
   return {
     position,
     schema,
+    long,
     tool: toTool(definition, schema.json),
     // The schema accepts the arguments before each call, so the handler gets what its type says.
     handler: definition.handler as ToolHandler<unknown>,

@@ -29,13 +29,21 @@ export interface Runnable {
 /** The last event of a call. */
 export type LastEvent = Extract<ToolEvent, { type: 'result' | 'input' }>;
 
+/** Thrown by a call whose handler wants to continue as a task, to the source that has the tasks. */
+export class TaskWanted extends DuolaneError {
+  constructor(name: string) {
+    super('suspended', `tool "${name}" continues as a task; rethrow this error`);
+  }
+}
+
 /** Takes an event before the last one; resolves when the caller has taken it, and never rejects. */
 export type Emit = (event: ToolEvent) => Promise<void>;
 
 /**
  * Runs a handler once. It resolves with one `result` or `input`, after every event that the handler
  * emitted. It rejects only with the reason of the caller's cancellation, when the handler has
- * settled or one second has passed. `caller` belongs to this call alone.
+ * settled or one second has passed, and with `TaskWanted` if it may. `caller` belongs to this call
+ * alone.
  */
 export function runTool(
   tool: Runnable,
@@ -43,9 +51,11 @@ export function runTool(
   args: unknown,
   caller: Cancellation,
   emit: Emit,
+  mayBeTask = false,
 ): Promise<LastEvent> {
   if (caller.aborted) return Promise.reject(caller.reason);
-  const handled = handle(tool, args, new HandlerRun(call, scopeOf(tool, caller), emit));
+  const run = new HandlerRun(call, scopeOf(tool, caller), emit, mayBeTask);
+  const handled = handle(tool, args, run);
   return new Promise((resolve, reject) => {
     const unlisten = caller.onAbort((reason) => {
       settledWithin(handled, GRACE_MS).then(() => reject(reason), reject);
@@ -68,7 +78,7 @@ function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
   return scope;
 }
 
-/** Never rejects: an error becomes the last event. */
+/** An error becomes the last event; only `TaskWanted` is thrown. */
 async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   let last: LastEvent;
   try {
@@ -82,6 +92,8 @@ async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<L
         : { type: 'result', result: errorResult(error) };
   }
   if (run.emitted) await run.emitted;
+  // A question comes first: the task begins when everything before it is answered.
+  if (run.wantsTask && !run.questions) throw new TaskWanted(run.call.name);
   return last;
 }
 
@@ -152,9 +164,12 @@ class HandlerRun {
    */
   emitted: Promise<void> | undefined;
   questions: Map<string, InputRequest> | undefined;
+  readonly #mayBeTask: boolean;
+  wantsTask = false;
   #requests = 0;
 
-  constructor(call: ToolCall, scope: Cancellation, emit: Emit) {
+  constructor(call: ToolCall, scope: Cancellation, emit: Emit, mayBeTask: boolean) {
+    this.#mayBeTask = mayBeTask;
     this.call = call;
     this.scope = scope;
     this.#emit = emit;
@@ -165,6 +180,12 @@ class HandlerRun {
     const emit = (): Promise<void> => this.#emit(event).catch(reportUnexpected);
     this.emitted = this.emitted ? this.emitted.then(emit) : emit();
     return this.emitted;
+  }
+
+  async continueAsTask(): Promise<void> {
+    if (!this.#mayBeTask) return;
+    this.wantsTask = true;
+    throw new TaskWanted(this.call.name);
   }
 
   /**
@@ -224,6 +245,7 @@ class HandlerContext implements ToolContext {
   readonly _meta: JsonObject;
   readonly ask: ToolContext['ask'];
   readonly progress: ToolContext['progress'];
+  readonly continueAsTask: ToolContext['continueAsTask'];
   readonly sendNotification: ToolContext['sendNotification'];
   readonly sendRequest: ToolContext['sendRequest'];
 
@@ -241,6 +263,7 @@ class HandlerContext implements ToolContext {
         ...(total !== undefined && { total }),
         ...(message !== undefined && { message }),
       });
+    this.continueAsTask = () => run.continueAsTask();
     this.sendNotification = async ({ method, params = {} }) => run.emit(toEvent(method, params));
     this.sendRequest = ({ method, params = {} }) => run.request(method, params);
     if (meta) this.meta = meta;

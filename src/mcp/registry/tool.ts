@@ -49,6 +49,8 @@ export interface ToolExtras {
   readonly outputSchema?: JsonObject;
   readonly deadlineMs?: number;
   readonly concurrency?: number;
+  /** Calls may take long and become tasks; see `ToolDefinition`. */
+  readonly long?: boolean | 'required';
 }
 
 /** What `tool` returns. `any` stands for any arguments, as in a list of several tools. */

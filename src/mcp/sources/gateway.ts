@@ -12,10 +12,13 @@ import type {
   CallOptions,
   SourceListenOptions,
   SourceChange,
+  SourceTasks,
+  TaskOptions,
   Tool,
   ToolCall,
   ToolEvent,
   ToolSource,
+  ToolTask,
 } from '../types.ts';
 
 /**
@@ -76,6 +79,12 @@ export function gateway(
   return new ManySources(sources, options);
 }
 
+/** A task with the name of its source in its id. */
+const named = (member: string, task: ToolTask): ToolTask => ({
+  ...task,
+  taskId: `${member}${SEPARATOR}${task.taskId}`,
+});
+
 /** The changes of single resources among the changes of a source. */
 async function* ofResources(
   changes: AsyncIterator<SourceChange>,
@@ -132,7 +141,46 @@ class ManySources implements Gateway {
     options?: CallOptions,
   ): AsyncGenerator<ToolEvent, void, undefined> {
     const [source, name] = await this.#find('tool', call.name, options);
-    yield* source.callTool({ ...call, name }, options);
+    const [member] = call.name.split(SEPARATOR, 1);
+    // A source that does not check owners cannot keep their tasks apart behind this gateway, which
+    // says that it does.
+    const task = options?.task && (options.owner === undefined || source.tasks?.checksOwner);
+    for await (const event of source.callTool({ ...call, name }, { ...options, task }))
+      yield event.type === 'task' ? { type: 'task', task: named(member!, event.task) } : event;
+  }
+
+  /** The tasks of all sources; their ids are prefixed with the name of their source. */
+  readonly tasks: SourceTasks = {
+    checksOwner: true,
+    get: async (id, options) => {
+      const [tasks, own, member] = await this.#tasksOf(id, options);
+      return named(member, await tasks.get(own, options));
+    },
+    update: async (id, responses, options) => {
+      const [tasks, own] = await this.#tasksOf(id, options);
+      await tasks.update(own, responses, options);
+    },
+    cancel: async (id, options) => {
+      const [tasks, own] = await this.#tasksOf(id, options);
+      await tasks.cancel(own, options);
+    },
+    watch: (id, options) => this.#watchTask(id, options),
+  };
+
+  async *#watchTask(id: string, options?: TaskOptions): AsyncGenerator<ToolTask, void, undefined> {
+    const [tasks, own, member] = await this.#tasksOf(id, options);
+    for await (const task of tasks.watch(own, options)) yield named(member, task);
+  }
+
+  /** Returns the tasks of the source of an id, the id without the prefix, and the prefix. */
+  async #tasksOf(id: string, options?: TaskOptions): Promise<[SourceTasks, string, string]> {
+    const unknown = notFound(`task "${id}" not found; it may have expired`);
+    const at = id.indexOf(SEPARATOR);
+    const member = id.slice(0, Math.max(at, 0));
+    if (!this.#connections.has(member)) throw unknown;
+    const { tasks } = await this.#open(member, options);
+    if (!tasks || (options?.owner !== undefined && !tasks.checksOwner)) throw unknown;
+    return [tasks, id.slice(at + SEPARATOR.length), member];
   }
 
   async getPrompt(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject> {

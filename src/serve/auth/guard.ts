@@ -13,6 +13,7 @@ import {
   type ApiKeys,
   type Secrets,
 } from './shared-secrets.ts';
+import { textResponse } from '../../http/text-response.ts';
 
 /** How callers authenticate. If several are set, one of them is enough. */
 export interface Auth {
@@ -97,7 +98,7 @@ export function createGuard(
             onError(error);
           });
     const checked = found && 'owner' in found && holders.has(found.owner) ? TAKEN : found;
-    if (checked && 'owner' in checked) return checked;
+    if (checked && 'owner' in checked) return { owner: checked.owner, until: checked.until };
     const verified = await verify?.(request);
     if (verified !== undefined) return { owner: checkOwner(verified) };
     if (isDown) return { response: unavailable() };
@@ -204,4 +205,4 @@ const unavailable = (): Response =>
   refuse(503, 'The server cannot check tokens now; try again.', { 'retry-after': '5' });
 
 const refuse = (status: number, text: string, more: Record<string, string> = {}): Response =>
-  new Response(`${text}\n`, { status, headers: { 'content-type': 'text/plain', ...more } });
+  textResponse(`${text}\n`, status, { 'content-type': 'text/plain', ...more });

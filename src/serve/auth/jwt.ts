@@ -1,6 +1,6 @@
 import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { DuolaneError } from '../../errors.ts';
-import { asObject } from '../../json.ts';
+import { asObject, asStrings } from '../../json.ts';
 import { isLoopback } from './loopback.ts';
 import { isOwner } from './shared-secrets.ts';
 
@@ -33,6 +33,8 @@ export type TokenResult =
       readonly owner: string;
       /** Unix ms: from then on the token is refused. */
       readonly until: number;
+      /** The scopes that the token grants. */
+      readonly scopes: readonly string[];
     }
   | { readonly error: 'invalid_token' | 'insufficient_scope'; readonly description: string };
 
@@ -119,7 +121,7 @@ export function tokenChecker({
       return { error: 'invalid_token', description: `the token has no valid ${ownerClaim}` };
     const granted = scopesOf(payload);
     if (scopes.every((scope) => granted.includes(scope)))
-      return { owner, until: Number(payload.exp) * 1000 + clockSkewMs };
+      return { owner, until: Number(payload.exp) * 1000 + clockSkewMs, scopes: granted };
     return { error: 'insufficient_scope', description: 'the token lacks a required scope' };
   };
 }
@@ -144,9 +146,8 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
  * The scopes of a token: separated by spaces (RFC 9068), or an array in `scp`, as some issuers
  * send.
  */
-function scopesOf({ scope, scp = scope }: JWTPayload): readonly unknown[] {
-  if (typeof scp === 'string') return scp.split(' ');
-  return Array.isArray(scp) ? scp : [];
+function scopesOf({ scope, scp = scope }: JWTPayload): readonly string[] {
+  return typeof scp === 'string' ? scp.split(' ') : asStrings(scp);
 }
 
 /** Reads the address of the keys from the issuer's OpenID configuration. */

@@ -8,6 +8,7 @@ import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './session-revocations.ts';
 import { httpRoute, statusResponse, type HttpRoute } from '../router.ts';
 import { bearerOf, readApiKeys, secretSchemes } from './shared-secrets.ts';
+import { jsonResponse } from '../../http/text-response.ts';
 
 /** How browsers stay signed in to the page. */
 export interface LoginSessionOptions {
@@ -161,7 +162,7 @@ export function createSessions(
           ...(owner !== undefined && { owner }),
           ...(isOperator(owner) && { operator: true }),
         };
-        return Response.json(head, { headers: { 'cache-control': 'no-store' } });
+        return jsonResponse(head, { headers: { 'cache-control': 'no-store' } });
       }),
       httpRoute('POST', SESSION_PATH, async ({ owner, request }) => {
         if (owner === undefined) return noContent(); // a server without auth needs no cookie

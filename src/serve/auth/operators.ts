@@ -2,6 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Auth } from './guard.ts';
 import type { HttpRoute } from '../router.ts';
 import { secretSchemes } from './shared-secrets.ts';
+import { jsonResponse } from '../../http/text-response.ts';
 
 /** Whether a caller may read what concerns all callers: metrics, replicas, the audit log. */
 export type IsOperator = (owner: string | undefined) => boolean;
@@ -44,7 +45,7 @@ export const forOperators = (route: HttpRoute, isOperator: IsOperator): HttpRout
   handle: (call) =>
     isOperator(call.owner)
       ? route.handle(call)
-      : Response.json({ error: notOperator(route.path) }, { status: 403 }),
+      : jsonResponse({ error: notOperator(route.path) }, { status: 403 }),
 });
 
 const notOperator = (path: string): DuolaneError =>

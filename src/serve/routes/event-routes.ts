@@ -10,6 +10,7 @@ import type { AwaitedEvent, EventUrls, Runner, TaskLog } from '../../task/types.
 import { answered } from '../failure-response.ts';
 import type { HttpRoute } from '../router.ts';
 import { checkForm, readJsonBody } from './read-body.ts';
+import { jsonResponse } from '../../http/text-response.ts';
 
 /** How events from outside reach the tasks that wait for them. */
 export interface EventOptions {
@@ -140,7 +141,7 @@ async function deliver(
     ...omitUndefined({ owner }),
   };
   const { seq } = await runner.submit(submitted);
-  return Response.json({ task, event: id, seq }, { status: 202 });
+  return jsonResponse({ task, event: id, seq }, { status: 202 });
 }
 
 function readToken(token: string, signature: (payload: string) => Buffer): AwaitedEvent {

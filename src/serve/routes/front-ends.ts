@@ -28,6 +28,7 @@ import { readJsonBody } from './read-body.ts';
 import { answered, RETRY_AFTER_MS } from '../failure-response.ts';
 import { followFrontEnd, type FrontEndMessage, messageStart } from './front-end-stream.ts';
 import { httpRoute, type HttpRoute, type RouteCall } from '../router.ts';
+import { jsonResponse } from '../../http/text-response.ts';
 
 export interface OutputsOptions {
   readonly agents: readonly string[];
@@ -159,7 +160,7 @@ class FrontEnd {
     const newest = await this.#newest(call.params['context'], call.owner);
     if (!newest || isFinal(newest.state)) return new Response(null, { status: 204 });
     const { task, state } = await this.#options.log.requestCancel(newest.task);
-    return Response.json({ task, state });
+    return jsonResponse({ task, state });
   }
 
   #stream(

@@ -11,6 +11,7 @@ import {
 } from '../../metrics/index.ts';
 import type { RunObserver } from '../../task/types.ts';
 import { httpRoute, type HttpRoute } from '../router.ts';
+import { textResponse } from '../../http/text-response.ts';
 
 /** The metrics of a server. */
 export interface ServerMetrics extends Disposable {
@@ -45,13 +46,10 @@ export async function createMetrics({
 
   return {
     observer: observers.length === 1 ? (observers[0] as RunObserver) : observeAll(observers),
-    route: httpRoute(
-      'GET',
-      '/metrics',
-      () =>
-        new Response(registry.text() + ownProcess.text(), {
-          headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
-        }),
+    route: httpRoute('GET', '/metrics', () =>
+      textResponse(registry.text() + ownProcess.text(), 200, {
+        'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+      }),
     ),
     watch(request, response, onEnd = () => {}) {
       let open: readonly StreamMeter[] = [];

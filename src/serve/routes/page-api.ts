@@ -3,24 +3,25 @@ import type { StreamRegistry } from '../../http/stream-registry.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
-import type { Entry, Logger, Part, Snapshot } from '../../event/types.ts';
+import type { Entry, Logger, Snapshot } from '../../event/types.ts';
 import { sseResponse, type SseItem } from '../../http/sse-response.ts';
-import { textResponse } from '../../http/text-response.ts';
+import { jsonResponse, textResponse } from '../../http/text-response.ts';
 import { traceContext } from '../../http/trace-context.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { getOwnTask } from '../../task/log/own-task.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
-import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api-types.ts';
+import type { AgentCardLite, ReplicaRow, StreamHead } from '../page-api-types.ts';
 import { checkForm, readJsonBody, readTurn } from './read-body.ts';
 import { answered, reportFailure } from '../failure-response.ts';
+import { taskListRoutes, taskRow } from './task-list-routes.ts';
 import { forOperators, type IsOperator } from '../auth/operators.ts';
 import { httpRoute, type HttpRoute, type RouteCall } from '../router.ts';
 
 /** The part of a log that the page reads. */
-export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'replicas'> {
+export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'onCommit' | 'replicas'> {
   read(task: string, after: number, options?: Abortable): AsyncIterable<Entry>;
 }
 
@@ -45,6 +46,12 @@ export interface ApiOptions extends ReadApiOptions {
 
 /** How soon the page reconnects after its stream has broken. */
 const RETRY_MS = 1000;
+
+/** How often the page gets a sign of life: without it, the page shows the state as unknown. */
+const PAGE_BEAT_MS = 5000;
+
+/** A heartbeat that a script sees. Browsers hide the comments of a stream from the page. */
+const BEAT: SseItem = { event: 'beat', data: '{}' };
 
 /** The size of a chunk of a trace: one chunk per small entry would cost more than the entry. */
 const CHUNK_CHARS = 64 * 1024;
@@ -83,7 +90,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     });
     // A message that was sent before belongs to the task that it created then.
     const { task, context } = entry.type === 'turn.submitted' ? entry.turn : target;
-    return Response.json({ task, context, seq: entry.seq }, { status: 201 });
+    return jsonResponse({ task, context, seq: entry.seq }, { status: 201 });
   };
   /** Reports answers to the task of another owner to the audit log. The agent is unknown then. */
   const refused = async (call: RouteCall, body: JsonObject, error: unknown): Promise<void> => {
@@ -117,7 +124,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
     httpRoute('POST', '/api/tasks/:task/cancel', async (call) => {
       await readJsonBody(call.request, maxBodyBytes);
       const { task } = await ownTask(log, call);
-      return Response.json(taskRow(await log.requestCancel(task)));
+      return jsonResponse(taskRow(await log.requestCancel(task)));
     }),
   ];
   return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
@@ -133,30 +140,15 @@ export function readRoutes({
   isOperator = () => true,
 }: ReadApiOptions): readonly HttpRoute[] {
   const routes: readonly HttpRoute[] = [
-    httpRoute('GET', '/api/agents', () => Response.json({ agents })),
+    httpRoute('GET', '/api/agents', () => jsonResponse({ agents })),
     forOperators(
       httpRoute('GET', '/api/replicas', async ({ owner }) => {
         const replicas = (await log.replicas?.()) ?? [];
-        return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+        return jsonResponse({ replicas: replicas.map((each) => replicaRow(each, owner)) });
       }),
       isOperator,
     ),
-    httpRoute('GET', '/api/tasks', async (call) => {
-      const limit = readPageLimit(call.url.searchParams.get('limit'));
-      const after = call.url.searchParams.get('after');
-      const tasks: TaskRow[] = [];
-      const items = log.list({
-        // '' lists tasks without an owner; undefined would list the tasks of all owners.
-        owner: call.owner ?? '',
-        outline: true,
-        ...(after !== null && { after }),
-      });
-      for await (const snapshot of items) {
-        if (snapshot.owner === call.owner) tasks.push(taskRow(snapshot));
-        if (tasks.length === limit) return Response.json({ tasks, after: items.checkpoint });
-      }
-      return Response.json({ tasks });
-    }),
+    ...taskListRoutes({ log, heartbeatMs, streams, logger }),
     httpRoute('GET', '/api/tasks/:task', async (call) =>
       textResponse(JSON.stringify(await ownTask(log, call)), 200, {
         'content-type': 'application/json',
@@ -169,43 +161,17 @@ export function readRoutes({
       const after = Math.max(0, Number.parseInt(last, 10) || 0);
       const slot = streams?.openStream(call.owner, call.request.signal);
       const signal = slot?.signal ?? call.request.signal;
-      const items = entries(log, snapshot, after, signal, logger, () => slot?.release());
-      return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
+      const beatMs = Math.min(heartbeatMs, PAGE_BEAT_MS);
+      const items = entries(log, snapshot, after, { signal, logger, beatMs }, () =>
+        slot?.release(),
+      );
+      return sseResponse(keepAlive(items, beatMs, () => BEAT));
     }),
     httpRoute('GET', '/api/tasks/:task/trace', async (call) =>
       trace(log, await ownTask(log, call), call.request.signal),
     ),
   ];
   return routes.map((route) => answered(route, logger));
-}
-
-const PAGE_ROWS = 50;
-const MAX_PAGE_ROWS = 200;
-
-/** Anything but an integer from 1 is the default: with -1 or 0.5 a list page would have no end. */
-function readPageLimit(given: string | null): number {
-  const limit = Number(given ?? PAGE_ROWS);
-  return Number.isInteger(limit) && limit > 0 ? Math.min(limit, MAX_PAGE_ROWS) : PAGE_ROWS;
-}
-
-/** One row of the task list. */
-function taskRow(snapshot: Snapshot): TaskRow {
-  const { task, context, agent, state, createdAt, updatedAt, seq, firstTextAt, usage, pending } =
-    snapshot;
-  const title = titleOf(snapshot.turns[0]?.parts[0]).slice(0, 120);
-  return {
-    task,
-    context,
-    agent,
-    state,
-    createdAt,
-    updatedAt,
-    seq,
-    pending,
-    title,
-    ...(firstTextAt !== undefined && { firstTextAt }),
-    ...(usage && { usage }),
-  };
 }
 
 /** A replica with the caller's own tasks. Of other owners it shows only how many run there. */
@@ -217,15 +183,6 @@ function replicaRow({ tasks, ...replica }: ReplicaInfo, caller = ''): ReplicaRow
   };
 }
 
-function titleOf(part: Part | undefined): string {
-  if (!part) return '';
-  if ('text' in part) return part.text;
-  if (!('data' in part)) return part.filename ?? '';
-  const { data } = part;
-  const named = isObject(data) ? (data['title'] ?? data['name']) : undefined;
-  return typeof named === 'string' ? named : JSON.stringify(data);
-}
-
 /**
  * The stream of a task: first the current number of the log, so that the reader knows what is
  * replay, then the entries, then the end.
@@ -234,11 +191,14 @@ async function* entries(
   log: ReadableLog,
   { task, seq, state }: Snapshot,
   after: number,
-  signal: AbortSignal,
-  logger: Logger,
+  {
+    signal,
+    logger,
+    beatMs,
+  }: { readonly signal: AbortSignal; readonly logger: Logger; readonly beatMs: number },
   release: () => void,
 ): AsyncGenerator<SseItem, void, undefined> {
-  const head: StreamHead = { seq, at: Date.now(), over: isFinal(state) };
+  const head: StreamHead = { seq, at: Date.now(), over: isFinal(state), beatMs };
   try {
     yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
     for await (const entry of log.read(task, after, { signal })) {

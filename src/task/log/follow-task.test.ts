@@ -96,9 +96,17 @@ test('a gap in the numbers ends the stream with what replaces the compacted entr
 test('outputs of `begin` come first', async () => {
   const { log } = logOf([said(1, 'a')]);
   const follower = Object.assign(new Recorder(), {
-    begin: async (outs: string[]) => void outs.push('opening'),
+    begin: async (outs: string[]) => outs.push('opening') === 0,
   });
   expect(await batchesOf(log, follower)).toEqual([['opening'], ['a']]);
+});
+
+test('a stream that is over after `begin` reads nothing', async () => {
+  const { log } = logOf([said(1, 'a')]);
+  const follower = Object.assign(new Recorder(), {
+    begin: async (outs: string[]) => outs.push('opening') === 1,
+  });
+  expect(await batchesOf(log, follower)).toEqual([['opening']]);
 });
 
 test('breaking out of the loop closes the reader', async () => {

@@ -14,8 +14,11 @@ export interface TaskFollower<Out> {
   readonly task: string;
   /** The number of the last entry that the follower has folded; 0 before the first one. */
   readonly seq: Seq;
-  /** Runs before the first read, for example to submit a turn. May add outputs that come first. */
-  begin?(outs: Out[]): Promise<void>;
+  /**
+   * Runs before the first read, for example to submit a turn. May add outputs that come first.
+   * Resolves with whether the stream ends after them.
+   */
+  begin?(outs: Out[]): Promise<boolean>;
   /**
    * Adds the outputs of the next entry to `outs`, and returns whether the stream ends after them.
    * It returns a promise only if it has to wait: most entries must not cost one.
@@ -37,8 +40,9 @@ export async function* followTask<Out>(
   options: Abortable,
 ): AsyncGenerator<Out[], void, undefined> {
   let opening: Out[] | undefined = [];
-  await follower.begin?.(opening);
+  const isOver = await follower.begin?.(opening);
   if (opening.length > 0) yield opening;
+  if (isOver) return;
   // A generator keeps its variables alive while it waits, so a sent batch must not stay in one:
   // with a thousand streams that adds up.
   opening = undefined;

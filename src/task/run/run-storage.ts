@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { AgentStorage, Snapshot } from '../../event/types.ts';
+import { CHECKPOINT_PREFIX } from '../log/checkpoints.ts';
 import { getOwnTask } from '../log/own-task.ts';
 import type { Claim, TaskLog } from '../types.ts';
 
@@ -14,6 +15,14 @@ export class RunStorage implements AgentStorage {
   }
 
   set(values: Readonly<Record<string, unknown>>): Promise<void> {
+    const taken = Object.keys(values).find((key) => key.startsWith(CHECKPOINT_PREFIX));
+    if (taken !== undefined)
+      return Promise.reject(
+        new DuolaneError(
+          'invalid',
+          `invalid key "${taken}" of a stored value: expected one that does not start with "${CHECKPOINT_PREFIX}"`,
+        ),
+      );
     return this.#log.setValues(this.#claim, Object.entries(values));
   }
 
@@ -25,6 +34,7 @@ export class RunStorage implements AgentStorage {
     const tenant = turns[0]?.tenant;
     if (task !== this.#claim.task && !(await getOwnTask(this.#log, task, { owner, tenant })))
       throw new DuolaneError('not_found', `task "${task}" not found; it may have been pruned`);
-    yield* this.#log.values(task, prefix);
+    for await (const value of this.#log.values(task, prefix))
+      if (!value[0].startsWith(CHECKPOINT_PREFIX)) yield value;
   }
 }

@@ -1,9 +1,10 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, isFinal } from '../../event/index.ts';
+import { isFinal } from '../../event/index.ts';
 import { rebaseEvents, recoverRun } from '../../event/fold/recover-run.ts';
 import type { AgentEvent, Entry, Note, Snapshot } from '../../event/types.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { sleep } from '../../stream/index.ts';
+import { CheckpointFold, checkpointNumber, encodeCheckpoint } from '../log/checkpoints.ts';
 import { isNote } from '../store/line-codec.ts';
 import type { Claim, TaskLog } from '../types.ts';
 
@@ -20,19 +21,23 @@ export class TaskWriter {
   readonly #claim: Claim;
   readonly #onNote: (note: Entry & Note) => void;
   readonly #givenUp = new Cancellation();
-  #snapshot: Snapshot;
+  readonly #fold: CheckpointFold;
+  /** The number of the last checkpoint. */
+  #checkpoint: number;
 
   /** `onNote` gets each note that a batch ran into; the claim may have passed it on before. */
   constructor(log: TaskLog, claim: Claim, onNote: (note: Entry & Note) => void) {
     this.#log = log;
     this.#claim = claim;
     this.#onNote = onNote;
-    this.#snapshot = claim.snapshot;
+    this.#fold = new CheckpointFold(claim.snapshot);
+    // The writer before this one could store none behind its last batch, which ended its claim.
+    this.#checkpoint = checkpointNumber((claim.snapshot.mark?.from ?? 1) - 1);
   }
 
   /** The task up to the last entry that this writer has written or read. */
   get snapshot(): Snapshot {
-    return this.#snapshot;
+    return this.#fold.snapshot;
   }
 
   /** From now on `put` throws instead of waiting for a store that fails. */
@@ -51,16 +56,17 @@ export class TaskWriter {
     for (let tries = 0; ;) {
       const batch = this.#rebased(events);
       if (batch.length === 0) return;
+      this.#saveCheckpoint();
       try {
-        await this.#log.append(this.#claim, this.#snapshot.seq, batch);
-        for (const event of batch) this.#fold(event);
+        await this.#log.append(this.#claim, this.snapshot.seq, batch);
+        for (const event of batch) this.#advance(event);
         return;
       } catch (error) {
         const { code, retryable } = DuolaneError.from(error);
         if (code === 'conflict' || code === 'closed') {
-          const { seq } = this.#snapshot;
+          const { seq } = this.snapshot;
           if (await this.#readOn(batch.length)) return;
-          if (this.#snapshot.seq === seq) throw error;
+          if (this.snapshot.seq === seq) throw error;
         } else if (retryable) await this.#pause(tries++);
         else throw error;
       }
@@ -68,11 +74,11 @@ export class TaskWriter {
   }
 
   #rebased(events: readonly AgentEvent[]): readonly AgentEvent[] {
-    const { state, canceling, running } = this.#snapshot;
+    const { state, canceling, running } = this.snapshot;
     if (events.length === 0 || isFinal(state)) return [];
     // The cancel came before the run began: no run starts, and only the end is written.
     const rebased =
-      canceling && !running ? recoverRun(this.#snapshot, {}) : rebaseEvents(this.#snapshot, events);
+      canceling && !running ? recoverRun(this.snapshot, {}) : rebaseEvents(this.snapshot, events);
     if (rebased.every((event) => event.at !== undefined)) return rebased;
     const now = Date.now();
     return rebased.map((event) => (event.at === undefined ? { ...event, at: now } : event));
@@ -88,8 +94,8 @@ export class TaskWriter {
     const { task, signal } = this.#claim;
     for (let own = 0, tries = 0; ;) {
       try {
-        for await (const entry of this.#log.read(task, this.#snapshot.seq, { signal })) {
-          this.#snapshot = advance(this.#snapshot, entry);
+        for await (const entry of this.#log.read(task, this.snapshot.seq, { signal })) {
+          this.#fold.advance(entry);
           tries = 0;
           if (!isNote(entry)) own++;
           else this.#onNote(entry as Entry & Note);
@@ -108,8 +114,18 @@ export class TaskWriter {
     return sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
   }
 
-  #fold(event: AgentEvent): void {
-    const seq = this.#snapshot.seq + 1;
-    this.#snapshot = advance(this.#snapshot, { ...event, seq } as Entry);
+  #advance(event: AgentEvent): void {
+    this.#fold.advance({ ...event, seq: this.snapshot.seq + 1 } as Entry);
+  }
+
+  /** Stores a checkpoint for readers from time to time, before a batch that may end the claim. */
+  #saveCheckpoint(): void {
+    const number = checkpointNumber(this.snapshot.seq);
+    const checkpoint = number > this.#checkpoint ? this.#fold.checkpoint() : undefined;
+    if (!checkpoint) return;
+    this.#checkpoint = number;
+    const value = encodeCheckpoint(checkpoint);
+    // If it cannot be stored, readers begin at an earlier one.
+    if (value) this.#log.setValues(this.#claim, [value]).catch(() => {});
   }
 }

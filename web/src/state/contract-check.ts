@@ -9,7 +9,21 @@ export interface ContractRule {
   readonly state: 'kept' | 'broken' | 'open';
   /** What is broken, or what is still expected. */
   readonly detail?: string;
+  /** What proves the result: facts of the log, each with the entry that it is about. */
+  readonly evidence: readonly Evidence[];
 }
+
+/** The results of a rule, for screen readers. */
+export const MARK_TEXTS = { kept: 'kept', broken: 'broken', open: 'still open' } as const;
+
+/** A fact of the log, and the entry that shows it. */
+export interface Evidence {
+  readonly text: string;
+  readonly seq?: number;
+}
+
+/** How many results are listed one by one as evidence. */
+const LISTED_RESULTS = 8;
 
 /**
  * Folds the entries of a task and checks the stream contract. A broken rule stays broken, with its
@@ -28,6 +42,11 @@ export class ContractCheck {
   #finalAt: number | undefined;
   #late: string | undefined;
   #closed = false;
+  #count = 0;
+  #started = new Map<string, number>();
+  #answered = 0;
+  #results: Evidence[] = [];
+  #frames = 0;
 
   /**
    * `old`: the task had ended before the page connected. The server may have pruned its deltas, so
@@ -35,6 +54,7 @@ export class ContractCheck {
    */
   take(entry: Entry, old: boolean): void {
     this.#first ??= entry.type;
+    this.#count++;
     this.#number(entry.seq, old);
     if (this.#finalAt !== undefined)
       this.#late ??= `entry ${entry.seq} (${entry.type}) follows the final entry ${this.#finalAt}`;
@@ -62,6 +82,11 @@ export class ContractCheck {
     return this.#seq;
   }
 
+  /** How many entries this page has got. */
+  get count(): number {
+    return this.#count;
+  }
+
   get over(): boolean {
     return this.#finalAt !== undefined;
   }
@@ -72,6 +97,7 @@ export class ContractCheck {
     const names = open.map(([, name]) => displayToolName(name)).join(', ');
     const exactly = open.map(([callId, name]) => `${name} (${callId})`).join(', ');
     const first = this.#first;
+    const calls = this.#answered + open.length;
     return [
       rule(
         'First event is the submitted task',
@@ -79,25 +105,45 @@ export class ContractCheck {
           ? undefined
           : `the first event is ${first}`,
         first === undefined ? 'no event yet' : undefined,
+        first === undefined ? [] : [{ text: `entry 1 is ${first}`, seq: 1 }],
       ),
       {
-        ...rule('Ids without a gap', this.#gap),
+        ...rule('Ids without a gap', this.#gap, undefined, [
+          {
+            text: `${this.#count} entries received, the last is number ${this.#seq}`,
+            seq: this.#seq,
+          },
+        ]),
         ...(this.#pruned > 0 && {
           detail: `${this.#pruned} deltas were pruned after the end; the final text of each block is complete`,
         }),
       },
-      rule('All events valid', this.#invalid),
+      rule('All events valid', this.#invalid, undefined, [
+        { text: `${this.#count} entries folded by the rules of the task log` },
+      ]),
       rule(
         'Every tool call answered once',
         this.#repeatedAnswer ?? (over && exactly ? `never answered: ${exactly}` : undefined),
         names && `in flight: ${names}`,
+        [
+          { text: `${calls} calls, ${this.#answered} results` },
+          ...this.#results,
+          ...(this.#answered > LISTED_RESULTS
+            ? [{ text: `and ${this.#answered - LISTED_RESULTS} more` }]
+            : []),
+        ],
       ),
-      rule('All responses delivered', this.#lost),
+      rule('All responses delivered', this.#lost, undefined, [
+        { text: `${this.#frames} frames on the pipe, ${this.#lost ? 'some' : 'none'} undelivered` },
+      ]),
       rule(
         'Exactly one final event, at the end',
         this.#late ??
           (this.#closed && !over ? 'the stream ended without a final event' : undefined),
         over ? undefined : 'the task continues',
+        this.#finalAt === undefined
+          ? []
+          : [{ text: `entry ${this.#finalAt} is final; nothing follows it`, seq: this.#finalAt }],
       ),
     ];
   }
@@ -114,20 +160,44 @@ export class ContractCheck {
   }
 
   #calls(entry: Entry): void {
-    if (entry.type === 'tool.started' || entry.type === 'tool.called')
+    if (entry.type === 'tool.started' || entry.type === 'tool.called') {
+      if (!this.#open.has(entry.callId)) this.#started.set(entry.callId, entry.seq);
       this.#open.set(entry.callId, entry.name);
+    }
+    if (entry.type === 'frame') this.#frames++;
     if (entry.type === 'tool.completed' || entry.type === 'tool.failed') {
-      if (!this.#open.delete(entry.callId))
+      if (this.#open.delete(entry.callId)) this.#answer(entry);
+      else
         this.#repeatedAnswer ??= `${entry.name} (${entry.callId}) was answered twice or never called`;
     }
     if (entry.type === 'frame' && entry.frame.lost)
       this.#lost ??= `the frame of entry ${entry.seq} could not be written, so the peer did not get it`;
   }
+
+  #answer({
+    callId,
+    name,
+    seq,
+  }: Extract<Entry, { readonly type: 'tool.completed' | 'tool.failed' }>): void {
+    this.#answered++;
+    if (this.#results.length < LISTED_RESULTS)
+      this.#results.push({
+        text: `${displayToolName(name)}: called in entry ${this.#started.get(callId) ?? '?'}, result in entry ${seq}`,
+        seq,
+      });
+    this.#started.delete(callId);
+  }
 }
 
-const rule = (name: string, broken: string | undefined, awaited?: string): ContractRule =>
+const rule = (
+  name: string,
+  broken: string | undefined,
+  awaited: string | undefined,
+  evidence: readonly Evidence[],
+): ContractRule =>
   ({
     name,
     state: broken ? 'broken' : awaited ? 'open' : 'kept',
     ...((broken ?? awaited) && { detail: broken ?? awaited }),
+    evidence,
   }) as ContractRule;

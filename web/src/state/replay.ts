@@ -27,10 +27,14 @@ export function schedule(entries: readonly Entry[]): readonly number[] {
   });
 }
 
-/** Plays a recorded task into a separate view. The caller calls `tick` with the elapsed time. */
+/**
+ * Plays a recorded task into a separate view. The caller calls `tick` with the elapsed time, and
+ * `seek` to show any other moment.
+ */
 export class Replay {
-  readonly view: TaskView = new TaskView();
+  view: TaskView = new TaskView();
   speed: Speed;
+  isPaused = false;
   #entries: readonly Entry[];
   #times: readonly number[];
   #clock = 0;
@@ -46,9 +50,42 @@ export class Replay {
     return this.#next >= this.#entries.length;
   }
 
+  /** How long the replay is at 1x, and where it is now. */
+  get lengthMs(): number {
+    return this.#times.at(-1) ?? 0;
+  }
+
+  get positionMs(): number {
+    return Math.min(this.#clock, this.lengthMs);
+  }
+
+  /** How many entries there are, and how many the view has. */
+  get count(): number {
+    return this.#entries.length;
+  }
+
+  get shown(): number {
+    return this.#next;
+  }
+
   /** Feeds the entries that are due; returns whether there was one. */
   tick(ms: number): boolean {
+    if (this.isPaused) return false;
     this.#clock += ms * this.speed;
+    return this.#feed();
+  }
+
+  /** Shows another moment. To go back, the view is folded again from the first entry. */
+  seek(ms: number): void {
+    if (ms < this.#clock) {
+      this.view = new TaskView();
+      this.#next = 0;
+    }
+    this.#clock = ms;
+    this.#feed();
+  }
+
+  #feed(): boolean {
     const from = this.#next;
     for (; !this.done && (this.#times[this.#next] ?? 0) <= this.#clock; this.#next++)
       this.view.feed(this.#entries[this.#next] as Entry, true);

@@ -1,71 +1,46 @@
-import type { Entry, Frame, Part, Snapshot } from '../../../src/event/types.ts';
+import type { InputRequest } from '../../../src/ask.ts';
+import type { Entry, Snapshot } from '../../../src/event/types.ts';
 import { ContractCheck } from './contract-check.ts';
+import { duration } from './format-time.ts';
 import { readFrame, shortName, displayToolName } from './frame-facts.ts';
+import { answerText, OUTCOME_TEXTS, messageText, stepText } from './row-text.ts';
 import { sourcesIn, type CitedSource } from './cited-sources.ts';
-
-/** One row of the timeline. A block of text is one row, which grows with each delta. */
-export interface TimelineRow {
-  readonly kind: 'user' | 'text' | 'reasoning' | 'note' | 'call' | 'result' | 'control' | 'end';
-  readonly seq: number;
-  readonly at: number;
-  text: string;
-  /** The block is open: more deltas may follow. */
-  growing?: boolean;
-  readonly tone?: 'warn' | 'bad';
-  /** A retry discarded it. */
-  void?: true;
-  /** The path of the sub-agent that it comes from. */
-  readonly path?: readonly string[];
-  /** The call or the control request that this row begins or ends. */
-  readonly bar?: Bar;
-  /** The entry in the log; a block of deltas has no single entry. */
-  readonly raw?: unknown;
-}
-
-/** A tool call or another control request, from its first row to the row of its result. */
-export interface Bar {
-  readonly kind: 'call' | 'exchange';
-  readonly id: string;
-  readonly name: string;
-  readonly from: number; // row
-  to?: number; // row
-  readonly startedAt: number;
-  endedAt?: number;
-  /** `unanswered`: its run ended before the result. `lost`: the response could not be written. */
-  state: 'open' | 'answered' | 'failed' | 'unanswered' | 'lost';
-  args?: unknown;
-  output?: unknown;
-  progress?: { readonly message?: string; readonly done?: number; readonly total?: number };
-  /** The column of the bar among bars that overlap; 0 is the outermost. */
-  readonly track: number;
-  readonly frames: Frame[];
-}
+import { SpanBoard, type TraceSpan } from './span-board.ts';
+import type { TimelineRow, TimeMarker } from './timeline-row.ts';
+import { TokenTimes } from './token-times.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
+type BlockEntry = Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>;
 
 /**
  * What the page shows of a task: a fold of its entries without side effects. An entry costs O(1),
- * and O(open calls) where it opens or closes a bar.
+ * and O(open spans) where it opens or closes one.
  */
 export class TaskView {
   readonly contract: ContractCheck = new ContractCheck();
   readonly rows: TimelineRow[] = [];
-  readonly bars: Bar[] = [];
-  /** User messages and text of the agent in order, without sub-agents. */
+  readonly spans: SpanBoard = new SpanBoard();
+  readonly markers: TimeMarker[] = [];
+  readonly tokens: TokenTimes = new TokenTimes();
+  /** Messages, questions and answers of people and text of the agent, without sub-agents. */
   readonly talk: TimelineRow[] = [];
   readonly sources: Map<string, CitedSource> = new Map();
-  /** The largest number of bars that overlapped. */
-  tracks = 0;
   status = '';
   output: unknown;
   /** Why the last run failed or was rejected. */
   failure: string | undefined;
   cancelRequestedAt: number | undefined;
   endedAt: number | undefined;
+  /** The latest time of any entry. Entries are in the order of the log, not always of time. */
+  lastAt = 0;
+  /** How many tool calls there were, and how many of them failed. */
+  readonly calls: { total: number; failed: number } = { total: 0, failed: 0 };
   #blocks = new Map<string, TimelineRow>();
-  #calls = new Map<string, Bar>();
-  #requests = new Map<string, Bar>();
-  #taken = new Set<number>();
+  #calls = new Map<string, TraceSpan>();
+  #requests = new Map<string, TraceSpan>();
+  #questions = new Map<string, InputRequest>();
+  #waits = new Map<string, TraceSpan>();
+  #steps = new Map<string, TraceSpan>();
   #runFrom = 0; // index in talk
   #stepFrom = 0;
 
@@ -74,7 +49,7 @@ export class TaskView {
   }
 
   /** Tool calls without a result. */
-  get inFlight(): readonly Bar[] {
+  get inFlight(): readonly TraceSpan[] {
     return [...this.#calls.values()];
   }
 
@@ -82,14 +57,21 @@ export class TaskView {
   feed(entry: Entry, old = false): void {
     const before = this.snapshot?.current?.messageId;
     this.contract.take(entry, old);
+    this.lastAt = Math.max(this.lastAt, entry.at);
+    this.#fold(entry, before === this.snapshot?.current?.messageId);
+    if (this.#waits.size > (this.snapshot?.pending.length ?? 0)) this.#endWaits(entry.at);
+  }
+
+  #fold(entry: Entry, sameTurn: boolean): void {
     switch (entry.type) {
       case 'turn.submitted':
         return this.#turn(entry);
       case 'cancel.requested':
         this.cancelRequestedAt ??= entry.at;
+        this.#mark(entry, 'cancel', 'cancel');
         return this.#note(entry, 'Cancel requested', 'warn');
       case 'run.started':
-        return this.#start(entry, before === this.snapshot?.current?.messageId);
+        return this.#start(entry, sameTurn);
       case 'run.finished':
         return this.#finish(entry);
       case 'step.started':
@@ -97,14 +79,18 @@ export class TaskView {
         if (!entry.path?.length) this.#stepFrom = this.talk.length;
         return;
       case 'step.stored':
-        return this.#note(entry, stepText(entry), entry.error ? 'warn' : undefined);
+        return this.#durableStep(entry);
       case 'run.suspended':
-        return this.#note(entry, 'Run suspended: it goes on when its wait is over');
+        return this.#note(entry, 'Run suspended: it holds no process until its wait is over');
       case 'retry':
-        if (entry.discard && !entry.path?.length) this.#void(this.#stepFrom);
+        if (entry.discard && !entry.path?.length) this.#void(this.#stepFrom, entry.at);
+        this.#mark(entry, 'retry', `retry ${entry.attempt}`);
         return this.#note(entry, `Model error (${entry.error.code}), retrying`, 'warn');
       case 'text.delta':
       case 'reasoning.delta':
+        if (entry.type === 'text.delta' && !entry.path?.length && entry.at === this.#firstTextAt())
+          this.#markFirstToken(entry);
+        this.tokens.add(entry.at, entry.delta.length);
         this.#block(entry).text += entry.delta;
         return;
       case 'text.end':
@@ -122,6 +108,7 @@ export class TaskView {
         for (const source of sourcesIn(entry.output)) this.sources.set(source.id, source);
         return this.#endCall(entry, 'answered', entry.output);
       case 'tool.failed':
+        this.calls.failed++;
         return this.#endCall(entry, 'failed', entry.error);
       case 'status':
         this.status = entry.message;
@@ -129,10 +116,8 @@ export class TaskView {
       case 'artifact':
         if (!entry.append) this.#note(entry, `Artifact: ${entry.name ?? entry.artifactId}`);
         return;
-      case 'input.required': {
-        const { message, kind } = entry.request;
-        return this.#note(entry, `Waiting for you: ${message ?? kind}`, 'warn');
-      }
+      case 'input.required':
+        return this.#question(entry);
       case 'frame':
         return this.#frame(entry);
       case 'tool.args':
@@ -141,60 +126,147 @@ export class TaskView {
     }
   }
 
+  #firstTextAt(): number | undefined {
+    return this.snapshot?.firstTextAt;
+  }
+
+  #markFirstToken(entry: Entry): void {
+    if (!this.markers.some(({ kind }) => kind === 'first-token'))
+      this.#mark(entry, 'first-token', 'first token');
+  }
+
+  #mark({ at, seq }: Entry, kind: TimeMarker['kind'], label: string): void {
+    this.markers.push({ kind, at, seq, label });
+  }
+
   #turn({ turn, ...entry }: Of<'turn.submitted'>): void {
-    const texts = turn.parts.map(partText);
-    const answered = (turn.answers ?? []).map(({ id, action }) => `${ACTIONS[action]} (${id})`);
-    for (const text of [...texts, ...answered]) {
-      const row: TimelineRow = { kind: 'user', seq: entry.seq, at: entry.at, text, raw: turn };
-      this.rows.push(row);
-      this.talk.push(row);
+    const { seq, at } = entry;
+    const by = turn.owner === undefined ? {} : { by: turn.owner };
+    if (turn.parts.length > 0 && seq > 1) this.#mark({ ...entry, turn }, 'turn', 'message');
+    for (const part of turn.parts)
+      this.#say({ kind: 'user', seq, at, text: messageText(part), raw: turn, ...by });
+    for (const answer of turn.answers ?? []) {
+      const question = this.#questions.get(answer.id);
+      const text = answerText(answer, question?.kind === 'question');
+      const span = this.#waits.get(answer.id);
+      const tone = answer.action === 'accept' ? {} : { tone: 'warn' as const };
+      this.#say({
+        kind: 'answer',
+        seq,
+        at,
+        text,
+        raw: turn,
+        ...by,
+        ...tone,
+        ...(span && { span }),
+      });
     }
+  }
+
+  #say(row: TimelineRow): void {
+    this.rows.push(row);
+    this.talk.push(row);
+  }
+
+  #question(entry: Of<'input.required'>): void {
+    const { seq, at, path, request } = entry;
+    const text = request.message ?? `Waiting for you (${request.kind})`;
+    this.#questions.set(request.id, request);
+    const span = this.spans.open({
+      kind: 'wait',
+      id: request.id,
+      name: text,
+      at,
+      row: this.rows.length,
+      path,
+    });
+    span.args = request.data;
+    this.#waits.set(request.id, span);
+    const from = path?.length ? { path } : {};
+    this.#say({ kind: 'question', seq, at, text, tone: 'warn', span, raw: entry, ...from });
+  }
+
+  /** Closes the waits whose question is no longer pending: answered, or withdrawn. */
+  #endWaits(at: number): void {
+    const pending = new Set(this.snapshot?.pending.map(({ id }) => id));
+    for (const [id, span] of this.#waits)
+      if (!pending.has(id)) {
+        this.#waits.delete(id);
+        this.spans.close(span, at, 'answered', this.rows.length - 1);
+      }
   }
 
   #start(entry: Of<'run.started'>, again: boolean): void {
     if (!again) this.#runFrom = this.talk.length;
-    else if (entry.discard) this.#void(this.#runFrom);
+    else if (entry.discard) this.#void(this.#runFrom, entry.at);
     // An interrupted run may have open blocks; the same id starts a new block in this run.
-    this.#blocks.clear();
+    this.#closeBlocks(entry.at);
     this.#stepFrom = this.talk.length;
     this.#closeUnanswered(entry);
     this.endedAt = undefined;
     this.failure = undefined;
     const { model, attempt = 1 } = entry;
+    if (attempt > 1) this.#mark(entry, 'attempt', `attempt ${attempt}`);
     const facts = ['Run started', model && `on ${model}`, attempt > 1 && `attempt ${attempt}`];
     this.#note(entry, facts.filter(Boolean).join(', '));
   }
 
   #finish(entry: Of<'run.finished'>): void {
     const { seq, at, outcome, error } = entry;
+    this.#closeBlocks(at);
     this.#closeUnanswered(entry);
     this.status = '';
     this.endedAt = at;
     this.output = entry.output;
     const bad = outcome === 'failed' || outcome === 'rejected';
-    const text = `${OUTCOMES[outcome]}${error ? `: ${error.message}` : ''}`;
+    const text = `${OUTCOME_TEXTS[outcome]}${error ? `: ${error.message}` : ''}`;
     if (bad) this.failure = text;
+    if (this.contract.over) this.#mark(entry, 'end', OUTCOME_TEXTS[outcome].toLowerCase());
     this.rows.push({ kind: 'end', seq, at, text, raw: entry, ...(bad && { tone: 'bad' }) });
   }
 
-  #note(entry: Entry, text: string, tone?: 'warn' | 'bad'): void {
+  #note(entry: Entry, text: string, tone?: 'warn' | 'bad', span?: TraceSpan): void {
     const { seq, at } = entry;
     const path = 'path' in entry && entry.path ? { path: entry.path } : {};
-    this.rows.push({ kind: 'note', seq, at, text, raw: entry, ...path, ...(tone && { tone }) });
+    const more = { ...path, ...(tone && { tone }), ...(span && { span }) };
+    this.rows.push({ kind: 'note', seq, at, text, raw: entry, ...more });
   }
 
-  #block(entry: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): TimelineRow {
+  /** A durable step or wait: one span from its start to its result, over all processes. */
+  #durableStep(entry: Of<'step.stored'>): void {
+    const { id, kind, status, at, ms } = entry;
+    const isOver = status === 'completed' || status === 'failed';
+    const known = this.#steps.get(id);
+    const span =
+      known ??
+      this.spans.open({
+        kind: kind === 'step' ? 'exchange' : 'pause',
+        id,
+        name: kind === 'step' ? `step ${id}` : id,
+        at: isOver && ms !== undefined ? at - ms : at,
+        row: this.rows.length,
+      });
+    if (isOver) {
+      this.#steps.delete(id);
+      this.spans.close(span, at, status === 'failed' ? 'failed' : 'answered', this.rows.length);
+    } else this.#steps.set(id, span);
+    this.#note(entry, stepText(entry), entry.error ? 'warn' : undefined, span);
+  }
+
+  #block(entry: BlockEntry): TimelineRow {
     const key = blockKey(entry);
     const known = this.#blocks.get(key);
     if (known) return known;
-    const { seq, at, path } = entry;
+    const { seq, at, path, id } = entry;
     const kind = entry.type.startsWith('text') ? 'text' : 'reasoning';
+    const span = this.spans.open({ kind, id, name: kind, at, row: this.rows.length, path });
     const row: TimelineRow = {
       kind,
       seq,
       at,
       text: '',
       growing: true,
+      span,
       ...(path?.length && { path }),
     };
     this.#blocks.set(key, row);
@@ -209,30 +281,50 @@ export class TaskView {
   #endBlock(entry: Of<'text.end' | 'reasoning.end'>): void {
     const row = this.#block(entry);
     row.text = entry.text;
-    row.growing = false;
     this.#blocks.delete(blockKey(entry));
+    this.#closeBlock(row, entry.at, 'answered');
   }
 
-  /** Marks the text from here on as discarded. The timeline shows it struck through. */
-  #void(from: number): void {
-    for (const row of this.talk.slice(from)) if (row.kind === 'text') row.void = true;
-    for (const [key, row] of this.#blocks) if (row.void) this.#blocks.delete(key);
+  #closeBlocks(at: number): void {
+    for (const row of this.#blocks.values()) this.#closeBlock(row, at, 'unanswered');
+    this.#blocks.clear();
   }
 
-  #call(entry: Of<'tool.started' | 'tool.called'>): Bar {
-    const { callId, name, seq, at, path } = entry;
-    const known = this.#calls.get(callId);
+  #closeBlock(row: TimelineRow, at: number, state: TraceSpan['state']): void {
+    row.growing = false;
+    if (row.span) this.spans.close(row.span, at, row.void ? 'void' : state, this.rows.length - 1);
+  }
+
+  /** Marks the text from here on as discarded. The page shows it struck through. */
+  #void(from: number, at: number): void {
+    for (const row of this.talk.slice(from))
+      if (row.kind === 'text') {
+        row.void = true;
+        if (row.span?.endedAt !== undefined) row.span.state = 'void';
+      }
+    for (const [key, row] of this.#blocks)
+      if (row.void) {
+        this.#closeBlock(row, at, 'void');
+        this.#blocks.delete(key);
+      }
+  }
+
+  #call(entry: Of<'tool.started' | 'tool.called'>): TraceSpan {
+    const { callId: id, seq, at, path } = entry;
+    const known = this.#calls.get(id);
     if (known) return known;
-    const bar = this.#open('call', callId, displayToolName(name), at);
-    this.#calls.set(callId, bar);
-    this.rows.push({ kind: 'call', seq, at, text: bar.name, bar, ...(path && { path }) });
-    return bar;
+    const name = displayToolName(entry.name);
+    const span = this.spans.open({ kind: 'call', id, name, at, row: this.rows.length, path });
+    this.calls.total++;
+    this.#calls.set(id, span);
+    this.rows.push({ kind: 'call', seq, at, text: name, span, raw: entry, ...(path && { path }) });
+    return span;
   }
 
   #progress({ callId, message, progress, total }: Of<'tool.progress'>): void {
-    const bar = this.#calls.get(callId);
-    if (bar)
-      bar.progress = {
+    const span = this.#calls.get(callId);
+    if (span)
+      span.progress = {
         ...(message !== undefined && { message }),
         ...(progress !== undefined && { done: progress }),
         ...(total !== undefined && { total }),
@@ -244,18 +336,18 @@ export class TaskView {
     state: 'answered' | 'failed',
     output: unknown,
   ): void {
-    const bar = this.#calls.get(entry.callId);
-    if (!bar) return;
+    const span = this.#calls.get(entry.callId);
+    if (!span) return;
     const { seq, at, path } = entry;
     this.#calls.delete(entry.callId);
-    bar.output = output;
-    this.#close(bar, at, bar.state === 'lost' ? 'lost' : state, this.rows.length);
+    span.output = output;
+    this.spans.close(span, at, span.state === 'lost' ? 'lost' : state, this.rows.length);
     this.rows.push({
       kind: 'result',
       seq,
       at,
-      text: `${state} in ${duration(at - bar.startedAt)}: ${shortName(bar.name)}`,
-      bar,
+      text: `${shortName(span.name)} ${state} in ${duration(at - span.startedAt)}`,
+      span,
       raw: entry,
       ...(path && { path }),
       ...(state === 'failed' && { tone: 'bad' }),
@@ -277,109 +369,30 @@ export class TaskView {
       if (frame.lost) request.state = 'lost';
       if (kind !== 'response') return;
       this.#requests.delete(id as string);
-      if (request.kind === 'exchange')
-        this.#close(
-          request,
-          at,
-          frame.lost ? 'lost' : failed ? 'failed' : 'answered',
-          this.rows.length - 1,
-        );
+      const state = frame.lost ? 'lost' : failed ? 'failed' : 'answered';
+      if (request.kind === 'exchange') this.spans.close(request, at, state, this.rows.length - 1);
       return;
     }
     const text = `${frame.direction === 'in' ? '←' : '→'} ${label}`;
-    const row = { kind: 'control', seq, at, text, raw: frame } as const;
+    const row = { kind: 'control', seq, at, text, raw: entry } as const;
     const bad = frame.lost && { tone: 'bad' as const };
     if (kind !== 'request' || id === undefined) {
       this.rows.push({ ...row, ...bad });
       return;
     }
-    const bar = this.#open('exchange', id, label, at);
-    bar.frames.push(frame);
-    this.#requests.set(id, bar);
-    this.rows.push({ ...row, bar, ...bad });
+    const span = this.spans.open({ kind: 'exchange', id, name: label, at, row: this.rows.length });
+    span.frames.push(frame);
+    this.#requests.set(id, span);
+    this.rows.push({ ...row, span, ...bad });
   }
 
   /** Closes the control requests that a run left without a response when it ended or restarted. */
   #closeUnanswered({ at }: Entry): void {
-    for (const bar of this.#requests.values())
-      if (bar.kind === 'exchange') this.#close(bar, at, 'unanswered', this.rows.length);
+    for (const span of this.#requests.values())
+      if (span.kind === 'exchange') this.spans.close(span, at, 'unanswered', this.rows.length);
     this.#requests.clear();
   }
-
-  #open(kind: Bar['kind'], id: string, name: string, at: number): Bar {
-    let track = 0;
-    while (this.#taken.has(track)) track++;
-    this.#taken.add(track);
-    this.tracks = Math.max(this.tracks, track + 1);
-    const bar: Bar = {
-      kind,
-      id,
-      name,
-      from: this.rows.length,
-      startedAt: at,
-      state: 'open',
-      track,
-      frames: [],
-    };
-    this.bars.push(bar);
-    return bar;
-  }
-
-  #close(bar: Bar, at: number, state: Bar['state'], to: number): void {
-    bar.endedAt = at;
-    bar.state = state;
-    bar.to = Math.max(bar.from, to);
-    this.#taken.delete(bar.track);
-  }
 }
 
-const partText = (part: Part): string => {
-  if ('text' in part) return part.text;
-  return 'data' in part ? JSON.stringify(part.data, null, 2) : (part.filename ?? 'file');
-};
-
-const ACTIONS = { accept: 'Approved', decline: 'Rejected', cancel: 'Dismissed' } as const;
-
-const OUTCOMES = {
-  completed: 'Completed',
-  failed: 'Failed',
-  canceled: 'Canceled',
-  rejected: 'Rejected',
-  'input-required': 'Waiting for your answer',
-} as const;
-
-const blockKey = ({
-  id,
-  type,
-  path,
-}: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): string =>
+const blockKey = ({ id, type, path }: BlockEntry): string =>
   JSON.stringify([type.split('.')[0], id, path ?? []]);
-
-/** Formats a duration: `8 ms`, `1.2 s`, `3 min`, `2 h`, `5 d`. */
-export function duration(ms: number): string {
-  const span = Math.max(0, ms);
-  if (span < 1000) return `${Math.round(span)} ms`;
-  if (span < 60_000) return `${(span / 1000).toFixed(span < 10_000 ? 1 : 0)} s`;
-  if (span < 3_600_000) return `${Math.round(span / 60_000)} min`;
-  return span < 172_800_000
-    ? `${Math.round(span / 3_600_000)} h`
-    : `${Math.round(span / 86_400_000)} d`;
-}
-
-/** One line about a durable step. */
-function stepText({ id, kind, status, attempt = 1, ms, until, error }: Of<'step.stored'>): string {
-  const name = kind === 'step' ? `Step ${id}` : kind === 'sleep' ? `Sleep ${id}` : `Event ${id}`;
-  const at = until === undefined ? '' : new Date(until).toLocaleTimeString();
-  switch (status) {
-    case 'started':
-      return `${name}: running`;
-    case 'waiting':
-      return kind === 'sleep' ? `${name}: until ${at}` : `${name}: waiting`;
-    case 'retrying':
-      return `${name}: attempt ${attempt} failed (${error?.code ?? 'unknown'}), next at ${at}`;
-    case 'completed':
-      return `${name}: done${ms === undefined ? '' : ` in ${ms} ms`}`;
-    case 'failed':
-      return `${name}: failed (${error?.code ?? 'unknown'})`;
-  }
-}

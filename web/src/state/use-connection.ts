@@ -1,21 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { subscribeToTask, type TaskSubscription } from '../api.ts';
+import { subscribeToTask, type TaskSubscription } from '../api/subscribe-to-task.ts';
 import type { TaskView } from './task-view.ts';
-
-/** The state of the stream that the page reads a task from. */
-export type ConnectionState =
-  | 'opening'
-  | 'live'
-  | 'lost'
-  | 'failed'
-  | 'disconnected'
-  | 'ended'
-  | 'gone';
+import type { ConnectionCut, ConnectionState } from './types.ts';
 
 export interface Connection {
   readonly state: ConnectionState;
-  /** How many entries the last reconnect caught up with. */
-  readonly replayed: number | undefined;
+  readonly cuts: readonly ConnectionCut[];
+  /** When the server last sent something, on its own clock. */
+  readonly lastSeenAt: number | undefined;
   /** How far the clock of the server is ahead of the clock of the browser. */
   readonly clockOffsetMs: number;
   readonly disconnect: () => void;
@@ -30,36 +22,78 @@ interface ConnectionOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** A server that sends nothing for so many heartbeats is no longer known to be alive. */
+const SILENT_BEATS = 2.5;
+const CHECK_MS = 1000;
+
+/** What the hook knows of its connection between two renderings. */
+interface Link {
+  subscription?: TaskSubscription;
+  clockOffsetMs: number;
+  lastSeenAt?: number;
+  beatMs?: number;
+  /** Entries up to `upTo` are the replay of the last reconnect; so many of them have come. */
+  catchUp?: { readonly upTo: number; received: number };
+}
+
 /** Feeds the entries of a task to a view, and resumes behind the last one after a reconnect. */
 export function useConnection(
   task: string,
   { view, onChange, onError }: ConnectionOptions,
 ): Connection {
-  const subscription = useRef<TaskSubscription | undefined>(undefined);
-  const clockOffsetMs = useRef(0);
+  const link = useRef<Link>({ clockOffsetMs: 0 }).current;
   const [state, setState] = useState<ConnectionState>('opening');
-  const [replayed, setReplayed] = useState<number>();
+  const [cuts, setCuts] = useState<readonly ConnectionCut[]>([]);
+  const now = (): number => Date.now() + link.clockOffsetMs;
+
+  const begin = (byUser: boolean): void =>
+    setCuts((all) =>
+      all.at(-1)?.to === undefined && all.length > 0 ? all : [...all, { from: now(), byUser }],
+    );
+  const change = (fields: Partial<ConnectionCut>): void =>
+    setCuts((all) => (all.length === 0 ? all : all.with(-1, { ...all.at(-1)!, ...fields })));
 
   const connect = (): void => {
     let old = false;
     let frame = 0;
-    subscription.current?.close();
-    subscription.current = subscribeToTask(task, view.contract.seq, {
-      head({ seq, at, over }) {
+    link.subscription?.close();
+    link.subscription = subscribeToTask(task, view.contract.seq, {
+      head({ seq, at, over, beatMs }) {
         const { seq: known } = view.contract;
-        if (known > 0) setReplayed(seq - known);
         old = over;
-        clockOffsetMs.current = at - Date.now();
+        link.clockOffsetMs = at - Date.now();
+        if (beatMs !== undefined) link.beatMs = beatMs;
+        if (known === 0) return;
+        const replayed = seq - known;
+        link.catchUp = { upTo: seq, received: 0 };
+        change({ to: at, replayed, ...(replayed === 0 && { lost: 0 }) });
       },
       entry(entry) {
         view.feed(entry, old);
+        const { catchUp } = link;
+        if (catchUp && entry.seq <= catchUp.upTo) {
+          catchUp.received++;
+          if (entry.seq === catchUp.upTo)
+            setCuts((all) =>
+              all.map((cut, i) =>
+                i === all.length - 1 && cut.replayed !== undefined
+                  ? { ...cut, lost: cut.replayed - catchUp.received }
+                  : cut,
+              ),
+            );
+        }
         frame ||= requestAnimationFrame(() => {
           frame = 0;
           onChange();
         });
       },
+      alive() {
+        link.lastSeenAt = now();
+        setState((was) => (was === 'silent' ? 'live' : was));
+      },
       connection(next) {
         if (next === 'ended') view.contract.close();
+        if (next === 'lost' && view.contract.seq > 0) begin(false);
         setState(next);
       },
       failed: onError,
@@ -68,15 +102,26 @@ export function useConnection(
 
   useEffect(() => {
     connect();
-    return () => subscription.current?.close();
+    const timer = setInterval(() => {
+      const { lastSeenAt, beatMs } = link;
+      if (lastSeenAt === undefined || beatMs === undefined) return;
+      if (now() - lastSeenAt > beatMs * SILENT_BEATS)
+        setState((was) => (was === 'live' ? 'silent' : was));
+    }, CHECK_MS);
+    return () => {
+      clearInterval(timer);
+      link.subscription?.close();
+    };
   }, [task]);
 
   return {
     state,
-    replayed,
-    clockOffsetMs: clockOffsetMs.current,
+    cuts,
+    lastSeenAt: link.lastSeenAt,
+    clockOffsetMs: link.clockOffsetMs,
     disconnect() {
-      subscription.current?.close();
+      link.subscription?.close();
+      begin(true);
       setState('disconnected');
     },
     reconnect: connect,

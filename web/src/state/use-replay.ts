@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { fetchTrace } from '../api.ts';
+import { fetchTrace } from '../api/requests.ts';
 import { Replay, type Speed } from './replay.ts';
 
 export interface ReplayControl {
@@ -10,12 +10,12 @@ export interface ReplayControl {
 }
 
 interface ReplayOptions {
-  /** Called in an animation frame in which the replay fed entries to its view. */
+  /** Called in an animation frame in which the replay moved. */
   readonly onChange: () => void;
   readonly onError: (error: unknown) => void;
 }
 
-/** Loads the trace of a task and plays it, one tick per animation frame, until its last entry. */
+/** Loads the trace of a task and plays it, one tick per animation frame. */
 export function useReplay(task: string, { onChange, onError }: ReplayOptions): ReplayControl {
   const [replay, setReplay] = useState<Replay>();
 
@@ -23,9 +23,11 @@ export function useReplay(task: string, { onChange, onError }: ReplayOptions): R
     if (!replay) return undefined;
     let last = performance.now();
     let frame = requestAnimationFrame(function step(now) {
-      if (replay.tick(now - last)) onChange();
+      const isMoving = !replay.isPaused && !replay.done;
+      replay.tick(now - last);
+      if (isMoving) onChange();
       last = now;
-      if (!replay.done) frame = requestAnimationFrame(step);
+      frame = requestAnimationFrame(step);
     });
     return () => cancelAnimationFrame(frame);
   }, [replay]);

@@ -1,9 +1,11 @@
 import type { VNode } from 'preact';
 import type { Artifact as ArtifactValue, Part } from '../../../src/event/types.ts';
 import { isObject } from '../../../src/json.ts';
+import controls from '../ui/controls.module.css';
 import { DataView } from '../ui/data-view.tsx';
 import { Markdown } from '../ui/markdown.tsx';
 import type { CitedSource } from '../state/cited-sources.ts';
+import styles from './artifact-card.module.css';
 
 type Sources = ReadonlyMap<string, CitedSource>;
 
@@ -18,7 +20,7 @@ export function ArtifactCard({
   const { artifactId, name = artifactId, parts } = artifact;
   const blob = parts.map(blobPath).find((path) => path !== undefined);
   return (
-    <details class="artifact" open>
+    <details class={styles['card']} data-part="artifact" open>
       <summary>{name}</summary>
       {parts.map((part, i) => (
         <PartView key={i} part={part} sources={sources} />
@@ -28,7 +30,7 @@ export function ArtifactCard({
           Download {name}
         </button>
       ) : (
-        <a class="button" href={blob} download>
+        <a class={controls['linkButton']} href={blob} download>
           Download {name}
         </a>
       )}
@@ -67,7 +69,7 @@ function PartView({ part, sources }: { readonly part: Part; readonly sources: So
     return SHOWN_IMAGES.test(part.mediaType) ? (
       <img alt={label} src={`data:${part.mediaType};base64,${base64(part.bytes)}`} />
     ) : (
-      <p class="text-soft">
+      <p class={controls['soft']}>
         {label} ({part.mediaType})
       </p>
     );

@@ -1,13 +1,19 @@
 import type { RefObject, VNode } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import controls from '../ui/controls.module.css';
 import { ArtifactCard } from './artifact-card.tsx';
+import styles from './conversation-pane.module.css';
 import { DataView } from '../ui/data-view.tsx';
 import { Markdown } from '../ui/markdown.tsx';
 import { nameOf } from '../ui/table-data.ts';
-import type { Bar, TaskView } from '../state/task-view.ts';
+import type { TraceSpan } from '../state/span-board.ts';
+import type { TimelineRow } from '../state/timeline-row.ts';
+import type { TaskView } from '../state/task-view.ts';
 
 const NEAR_PX = 40;
 const LONG_CHARS = 200;
+/** So many of the newest messages are in the document; a button shows more. */
+const NEWEST = 100;
 
 /**
  * The messages of the user and the text of the agent, then running tool calls, the output and the
@@ -20,47 +26,73 @@ export function ConversationPane({ view }: { readonly view: TaskView }): VNode {
   const artifacts = snapshot?.artifacts ?? [];
   // An artifact is read from its top, so the pane stops following once there is one.
   const { ref, onScroll } = useFollow(running && artifacts.length === 0);
+  const [limit, setLimit] = useState(NEWEST);
+  const hidden = Math.max(0, talk.length - limit);
   const output = JSON.stringify(view.output);
   const shown = artifacts.some(({ parts }) =>
     parts.some((part) => 'data' in part && JSON.stringify(part.data) === output),
   );
   return (
     <article
-      class="conversation"
+      class={styles['pane']}
+      data-part="conversation"
       aria-label="Conversation"
       aria-busy={running}
       tabIndex={0}
       ref={ref}
       onScroll={onScroll}
     >
-      {talk.map((row, i) =>
-        row.kind === 'user' ? (
-          <UserMessage key={i} text={row.text} />
-        ) : row.void || (output !== undefined && isJson(row.text, output)) ? null : (
-          <Markdown key={i} text={row.text} />
-        ),
+      {hidden > 0 && (
+        <button type="button" onClick={() => setLimit(limit + 10 * NEWEST)}>
+          Show earlier messages ({hidden.toLocaleString()})
+        </button>
       )}
-      {status && running && waiting.size === 0 && <p class="text-soft">{status}</p>}
+      {talk
+        .slice(hidden)
+        .map((row, i) =>
+          row.kind === 'user' ? (
+            <UserMessage key={hidden + i} text={row.text} />
+          ) : row.kind === 'question' || row.kind === 'answer' ? (
+            <Exchange key={hidden + i} row={row} />
+          ) : row.void || (output !== undefined && isJson(row.text, output)) ? null : (
+            <Markdown key={hidden + i} text={row.text} />
+          ),
+        )}
+      {status && running && waiting.size === 0 && <p class={controls['soft']}>{status}</p>}
       {inFlight
         .filter(({ id }) => !waiting.has(id)) // its question card says what it waits for
-        .map((bar) => (
-          <RunningCall key={bar.id} bar={bar} />
+        .map((span) => (
+          <RunningCall key={span.id} span={span} />
         ))}
       {view.output !== undefined && !shown && <DataView value={view.output} sources={sources} />}
       {artifacts.map((artifact) => (
         <ArtifactCard key={artifact.artifactId} artifact={artifact} sources={sources} />
       ))}
-      {view.failure && <p class="text-error">{view.failure}</p>}
+      {view.failure && (
+        <p class={controls['error']} data-part="failure">
+          {view.failure}
+        </p>
+      )}
     </article>
   );
 }
 
+/** A question of the agent, or the answer of a person with the name of that person. */
+const Exchange = ({ row }: { readonly row: TimelineRow }): VNode => (
+  <div class={styles['exchange']} data-kind={row.kind} data-part={row.kind}>
+    <span class={styles['who']}>
+      {row.kind === 'question' ? 'The agent asks' : `${row.by ?? 'You'} answered`}
+    </span>
+    {row.text}
+  </div>
+);
+
 /** A message of the user. A long one is folded, so that the text of the agent stays in view. */
 function UserMessage({ text }: { readonly text: string }): VNode {
-  if (text.length <= LONG_CHARS) return <p class="conversation-question">{text}</p>;
+  if (text.length <= LONG_CHARS) return <p class={styles['message']}>{text}</p>;
   const name = nameOf(parse(text));
   return (
-    <details class="conversation-question">
+    <details class={styles['message']} data-part="folded-message">
       <summary>{name ?? `${text.slice(0, LONG_CHARS).replaceAll(/\s+/g, ' ')} …`}</summary>
       {text}
     </details>
@@ -85,10 +117,10 @@ function useFollow(running: boolean): {
 }
 
 /** A running tool call with its progress. */
-function RunningCall({ bar: { name, progress } }: { readonly bar: Bar }): VNode {
+function RunningCall({ span: { name, progress } }: { readonly span: TraceSpan }): VNode {
   const { message, done, total } = progress ?? {};
   return (
-    <p class="conversation-call">
+    <p class={styles['call']}>
       {done !== undefined && total ? (
         <progress aria-label={name} value={done} max={total} />
       ) : (

@@ -1,10 +1,12 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Answer, InputRequest } from '../../../src/ask.ts';
-import { Refused, sendAnswer } from '../api.ts';
+import { Refused, sendAnswer } from '../api/requests.ts';
+import controls from '../ui/controls.module.css';
 import { formContent, draftOf, FormFields, schemaFields, type Field } from '../ui/form-fields.tsx';
+import styles from './question-card.module.css';
 
-const LABELS = {
+const CARD_LABELS = {
   approval: { title: 'Approval required', yes: 'Approve', no: 'Reject' },
   question: { title: 'Question for you', yes: 'Answer', no: 'Decline' },
   auth: { title: 'Sign-in required', yes: 'Done', no: 'Decline' },
@@ -51,7 +53,7 @@ function Card({
 }: QuestionProps & { readonly editor: Editor }): VNode {
   const [sent, setSent] = useState(false);
   const [error, setError] = useState('');
-  const labels = LABELS[request.kind];
+  const labels = CARD_LABELS[request.kind];
   const send = async (action: Answer['action']): Promise<void> => {
     setError('');
     try {
@@ -69,9 +71,16 @@ function Card({
   };
   return (
     <form
-      class="question-card"
-      aria-label={labels.title}
+      class={styles['card']}
+      data-part="question"
       onSubmit={(event) => {
+        event.preventDefault();
+        void send('accept');
+      }}
+      onKeyDown={(event) => {
+        const isShort = request.kind === 'question' && request.schema === undefined;
+        if (event.key !== 'Enter' || event.shiftKey || sent) return;
+        if (!(event.ctrlKey || event.metaKey || (isShort && isTextInput(event.target)))) return;
         event.preventDefault();
         void send('accept');
       }}
@@ -80,12 +89,13 @@ function Card({
       {request.message && <p>{request.message}</p>}
       {editor.view}
       {error && (
-        <p class="text-error" role="alert">
+        <p class={controls['error']} role="alert">
           {error}
         </p>
       )}
-      <span class="button-group">
-        <button type="submit" class="button-primary" disabled={sent} formNoValidate>
+      <p class={styles['effect']}>{effectText(request, editor.edited)}</p>
+      <span class={controls['group']}>
+        <button type="submit" class={controls['primary']} disabled={sent} formNoValidate>
           {request.kind === 'approval' && editor.edited ? 'Approve as edited' : labels.yes}
         </button>
         <button type="button" disabled={sent} onClick={() => void send('decline')}>
@@ -94,6 +104,18 @@ function Card({
       </span>
     </form>
   );
+}
+
+const isTextInput = (target: EventTarget | null): boolean =>
+  target instanceof HTMLTextAreaElement || target instanceof HTMLInputElement;
+
+/** What happens after the answer, so that a person knows before pressing a button. */
+function effectText({ kind }: InputRequest, edited: boolean): string {
+  if (kind === 'question') return 'The agent gets your answer and continues. Enter sends it.';
+  if (kind === 'auth') return 'The agent continues when you have signed in.';
+  return edited
+    ? 'Approve: the agent continues with your edited data. Reject: it learns that you refused.'
+    : 'Approve: the agent continues with this data. Reject: it learns that you refused.';
 }
 
 /** One field for each property of a schema of simple properties. */
@@ -118,7 +140,7 @@ function useText({ kind, data, schema }: InputRequest): Editor {
   return {
     view: (
       <textarea
-        class={isText ? '' : 'text-code'}
+        class={isText ? undefined : controls['code']}
         aria-label={isText ? 'Your answer' : 'Data of the request; you may edit it'}
         rows={isText ? 2 : Math.min(10, text.split('\n').length + 1)}
         value={text}

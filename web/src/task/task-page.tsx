@@ -1,197 +1,204 @@
-import type { VNode } from 'preact';
+import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ConversationPane } from './conversation-pane.tsx';
-import { cancelTask, tracePath } from '../api.ts';
-import type { ContractRule } from '../state/contract-check.ts';
-import { Dialog } from '../ui/dialog.tsx';
-import { nearestSpeed, SPEEDS, type Speed } from '../state/replay.ts';
-import { State } from '../side/task-list.tsx';
-import { describeRow, Timeline, rowLabel } from './timeline.tsx';
-import type { ConnectionState } from '../state/use-connection.ts';
+import { Inspector } from '../inspector/inspector.tsx';
+import { nearestSpeed } from '../state/replay.ts';
+import type { TimelineRow } from '../state/timeline-row.ts';
 import { useTask, type LiveTask } from '../state/use-task.ts';
-import { duration, type TimelineRow } from '../state/task-view.ts';
+import { EventList } from '../trace/event-list.tsx';
+import { Waterfall } from '../trace/waterfall.tsx';
+import { TabBar } from '../ui/tab-bar.tsx';
+import { ContractPanel } from './contract-panel.tsx';
+import { ConversationPane } from './conversation-pane.tsx';
 import { QuestionCard } from './question-card.tsx';
+import { ReplayBar } from './replay-bar.tsx';
+import { ReplyForm } from './reply-form.tsx';
+import { TaskHeader } from './task-header.tsx';
+import styles from './task-page.module.css';
+import { useLayout, type PageLayout } from './use-layout.ts';
 
-const CONNECTION_LABELS: Readonly<Record<ConnectionState, string>> = {
-  opening: 'Connecting',
-  live: 'Connected',
-  lost: 'Connection lost, reconnecting',
-  failed: 'Stream failed; the task may continue',
-  disconnected: 'Disconnected by you; the task continues',
-  ended: 'Stream ended',
-  gone: 'Task not found; it may have been deleted.',
+interface TaskProps {
+  readonly task: string;
+  /** The number of the entry in the address, which is selected. */
+  readonly entry: number | undefined;
+  readonly onError: (error: unknown) => void;
+  /** Gets the live task after each drawing, for the tour. */
+  readonly onLive?: (live: LiveTask) => void;
+}
+
+type PanelId = 'conversation' | 'timeline' | 'events' | 'details';
+
+const TAB_NAMES: Readonly<Record<PanelId, string>> = {
+  conversation: 'Conversation',
+  timeline: 'Timeline',
+  events: 'Events',
+  details: 'Details',
 };
 
-/** One task: its conversation, open questions, both lanes, and the check of the stream contract. */
-export function Task({
-  task,
-  onError,
-}: {
-  readonly task: string;
-  readonly onError: (error: unknown) => void;
-}): VNode {
+/** Which panels the tabs show, for each layout. */
+const TAB_PANELS: Readonly<Record<PageLayout, Partial<Record<PanelId, readonly PanelId[]>>>> = {
+  wide: {},
+  medium: { conversation: ['conversation'], timeline: ['timeline', 'events', 'details'] },
+  phone: {
+    conversation: ['conversation'],
+    timeline: ['timeline'],
+    events: ['events'],
+    details: ['details'],
+  },
+};
+
+/** One task: its conversation, both lanes over time, its events, and the details of one. */
+export function Task({ task, entry, onError, onLive }: TaskProps): VNode {
   const live = useTask(task, onError);
-  const [picked, setPicked] = useState<TimelineRow>();
+  const layout = useLayout();
+  const [tab, setTab] = useState<PanelId>(entry === undefined ? 'conversation' : 'details');
+  const [hovered, setHovered] = useState<number>();
+  const [selected, setSelected] = useState<number>();
   useEffect(() => {
     const speed = new URLSearchParams(location.search).get('replay');
     if (speed !== null) live.startReplay(nearestSpeed(Number(speed) || 1));
   }, [task]);
-  const { view, replay } = live;
-  if (live.connection.state === 'gone') return <TaskNotFound />;
-  return (
-    <section class={replay ? 'task-page task-page-replaying' : 'task-page'} aria-label="Task">
-      <header class="task-header">
-        <a class="task-back" href="#">
-          All tasks
-        </a>
-        <Facts live={live} />
-        <Buttons task={task} live={live} onError={onError} />
-      </header>
-      {!replay &&
-        view.snapshot?.pending.map((request) => (
-          <QuestionCard key={request.id} request={request} task={task} onError={onError} />
-        ))}
-      <div class="task-columns">
-        <ConversationPane view={view} />
-        <Timeline view={view} now={live.now} onPick={setPicked} />
+  const { view, replay, connection } = live;
+  const { rows, contract } = view;
+  const isLoaded = contract.seq >= (entry ?? 0) && rows.length > 0;
+  useEffect(() => {
+    if (entry !== undefined && isLoaded) setSelected(rowOfEntry(rows, entry));
+  }, [entry, isLoaded]);
+  useEffect(() => onLive?.(live));
+
+  const select = (index: number): void => {
+    const row = rows[index];
+    if (!row) return;
+    setSelected(index);
+    history.replaceState(null, '', `#${task}/${row.seq}`);
+    if (layout === 'phone') setTab('details');
+  };
+  const close = (): void => {
+    setSelected(undefined);
+    history.replaceState(null, '', `#${task}`);
+  };
+  const showContract = (): void => {
+    close();
+    setTab(layout === 'phone' ? 'details' : 'timeline');
+  };
+
+  if (connection.state === 'gone') return <TaskNotFound />;
+  const tabs = TAB_PANELS[layout];
+  const isTabbed = layout !== 'wide';
+  const shownTab = tabs[tab] ? tab : 'timeline';
+  const panel = (id: PanelId, children: ComponentChildren): VNode => {
+    const isShown = !isTabbed || tabs[shownTab]?.includes(id) === true;
+    const role = isTabbed && id === shownTab ? ({ role: 'tabpanel' } as const) : {};
+    return (
+      <div
+        class={styles['panel']}
+        id={`panel-${id}`}
+        data-panel={id}
+        hidden={!isShown}
+        {...role}
+        {...(role.role && { 'aria-labelledby': `panel-tab-${id}` })}
+      >
+        {children}
       </div>
-      <ContractList rules={view.contract.rules} />
-      {picked && (
-        <Dialog
-          title={`Event ${picked.seq}: ${rowLabel(picked)}`}
-          onClose={() => setPicked(undefined)}
-        >
-          <pre tabIndex={0}>{JSON.stringify(describeRow(picked), null, 2)}</pre>
-        </Dialog>
+    );
+  };
+  const row = selected === undefined ? undefined : rows[selected];
+  const pending = replay ? [] : (view.snapshot?.pending ?? []);
+  return (
+    <section class={styles['page']} aria-label="Task" data-part="task">
+      <TaskHeader task={task} live={live} onContract={showContract} onError={onError} />
+      {replay && <ReplayBar replay={replay} onChange={live.redraw} />}
+      {isTabbed && (
+        <TabBar
+          label="Parts of the task"
+          prefix="panel"
+          chosen={shownTab}
+          onChoose={setTab}
+          tabs={(Object.keys(tabs) as PanelId[]).map((id) => ({
+            id,
+            text: tabText(id, layout, pending.length),
+          }))}
+        />
       )}
+      <div class={styles['grid']} data-layout={layout}>
+        {panel(
+          'conversation',
+          <>
+            <ConversationPane view={view} />
+            {pending.length > 0 && (
+              <div class={styles['questions']}>
+                {pending.map((request) => (
+                  <QuestionCard key={request.id} request={request} task={task} onError={onError} />
+                ))}
+              </div>
+            )}
+            {contract.over && view.snapshot && !replay && (
+              <ReplyForm snapshot={view.snapshot} onError={onError} />
+            )}
+          </>,
+        )}
+        {panel(
+          'timeline',
+          <Waterfall
+            view={view}
+            cuts={replay ? [] : connection.cuts}
+            clock={live.clock}
+            isLive={live.isLive}
+            hovered={hovered}
+            selected={selected}
+            onHover={setHovered}
+            onSelect={select}
+          />,
+        )}
+        {panel(
+          'events',
+          <EventList
+            view={view}
+            isLive={live.isLive || replay !== undefined}
+            hovered={hovered}
+            selected={selected}
+            onHover={setHovered}
+            onSelect={select}
+          />,
+        )}
+        {panel(
+          'details',
+          row ? (
+            <Inspector
+              task={task}
+              view={view}
+              row={row}
+              now={live.clock()}
+              onMove={(by) => select((selected ?? 0) + by)}
+              onClose={close}
+            />
+          ) : (
+            <ContractPanel
+              rules={contract.rules}
+              onShow={(seq) => select(rowOfEntry(rows, seq) ?? 0)}
+            />
+          ),
+        )}
+      </div>
     </section>
   );
 }
 
+function tabText(id: PanelId, layout: PageLayout, pending: number): string {
+  if (id === 'conversation' && pending > 0) return `${TAB_NAMES[id]} (${pending})`;
+  return id === 'timeline' && layout === 'medium' ? 'Trace' : TAB_NAMES[id];
+}
+
+/** The row that shows an entry: its own, or the one before it, into which it was folded. */
+function rowOfEntry(rows: readonly TimelineRow[], seq: number): number | undefined {
+  const found = rows.findLastIndex((row) => row.seq <= seq);
+  return found === -1 ? undefined : found;
+}
+
 const TaskNotFound = (): VNode => (
-  <p class="app-empty" role="status">
-    {CONNECTION_LABELS.gone} <a href="#">All tasks</a>
-  </p>
+  <div class={styles['missing']} role="status">
+    <h1>Task not found</h1>
+    <p>
+      It may have been deleted, or it belongs to someone else. <a href="#">All runs</a>
+    </p>
+  </div>
 );
-
-/** The numbers of the run. Screen readers announce only the state and the connection. */
-function Facts({ live }: { readonly live: LiveTask }): VNode {
-  const { view, connection, now, replay } = live;
-  const { snapshot, inFlight, cancelRequestedAt, endedAt } = view;
-  if (!snapshot) return <span role="status">{CONNECTION_LABELS[connection.state]}</span>;
-  const { createdAt, firstTextAt, usage, attempt, state } = snapshot;
-  const facts = [
-    attempt > 1 && `attempt ${attempt}`,
-    `${duration((endedAt ?? (replay ? snapshot.updatedAt : now)) - createdAt)}`,
-    firstTextAt !== undefined && `first token ${duration(firstTextAt - createdAt)}`,
-    usage?.inputTokens ? `${usage.inputTokens.toLocaleString()} tokens in` : '',
-    usage?.outputTokens ? `${usage.outputTokens.toLocaleString()} tokens out` : '',
-    inFlight.length > 0 && `${inFlight.length} in flight`,
-    `event ${view.contract.seq}`,
-    cancelRequestedAt !== undefined &&
-      endedAt !== undefined &&
-      state === 'canceled' &&
-      `canceled in ${duration(endedAt - cancelRequestedAt)}`,
-    connection.replayed !== undefined && `${connection.replayed} replayed`,
-  ];
-  return (
-    <>
-      <span role="status">
-        <State state={state} />{' '}
-        <span class={`connection connection-${connection.state}`}>
-          {replay ? 'Replay' : CONNECTION_LABELS[connection.state]}
-        </span>
-      </span>
-      <span class="task-facts">
-        <span>{snapshot.agent}</span>
-        {facts.filter(Boolean).map((fact) => (
-          <span key={String(fact).replace(/\d.*/, '')}>{fact}</span>
-        ))}
-      </span>
-    </>
-  );
-}
-
-/** States in which the user may reconnect, also before the next automatic attempt. */
-const RECONNECTABLE: ReadonlySet<ConnectionState> = new Set(['disconnected', 'failed', 'lost']);
-
-function Buttons({
-  task,
-  live,
-  onError,
-}: {
-  readonly task: string;
-  readonly live: LiveTask;
-  readonly onError: (error: unknown) => void;
-}): VNode {
-  const { view, connection, replay } = live;
-  const [chosen, setChosen] = useState<Speed>(10);
-  const speed = replay?.speed ?? chosen;
-  const over = view.contract.over || view.snapshot?.canceling === true;
-  const cancel = (): void => void cancelTask(task).catch(onError);
-  return (
-    <span class="button-group">
-      <button type="button" disabled={over || replay !== undefined} onClick={cancel}>
-        Cancel
-      </button>
-      {RECONNECTABLE.has(connection.state) ? (
-        <button type="button" onClick={connection.reconnect}>
-          Reconnect
-        </button>
-      ) : (
-        <button
-          type="button"
-          disabled={connection.state !== 'live'}
-          onClick={connection.disconnect}
-        >
-          Disconnect
-        </button>
-      )}
-      <select
-        aria-label="Replay speed"
-        value={speed}
-        onChange={(event) => {
-          const next = SPEEDS[event.currentTarget.selectedIndex] ?? 1;
-          setChosen(next);
-          if (replay) replay.speed = next;
-        }}
-      >
-        {SPEEDS.map((one) => (
-          <option key={one} value={one}>
-            {one}x
-          </option>
-        ))}
-      </select>
-      {replay ? (
-        <button type="button" onClick={live.stopReplay}>
-          {replay.done ? 'End replay' : 'Stop replay'}
-        </button>
-      ) : (
-        <button type="button" onClick={() => live.startReplay(speed)}>
-          Replay
-        </button>
-      )}
-      <a class="button" href={tracePath(task)} download={`${task}.jsonl`}>
-        Export trace
-      </a>
-    </span>
-  );
-}
-
-const MARKS = { kept: '✓', broken: '✗', open: '…' } as const;
-const STATE_TEXTS = { kept: 'kept', broken: 'broken', open: 'still open' } as const;
-
-/** The rules of the stream contract, each with its result and what is broken or still expected. */
-function ContractList({ rules }: { readonly rules: readonly ContractRule[] }): VNode {
-  return (
-    <ul class="contract" aria-label="Contract">
-      {rules.map(({ name, state, detail }) => (
-        <li key={name} class={`contract-${state}`}>
-          <span aria-hidden="true">{MARKS[state]}</span> {name}
-          <span class="text-hidden">: {STATE_TEXTS[state]}</span>
-          {detail && <small> ({detail})</small>}
-        </li>
-      ))}
-    </ul>
-  );
-}

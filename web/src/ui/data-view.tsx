@@ -1,6 +1,8 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { isObject } from '../../../src/json.ts';
+import controls from './controls.module.css';
+import styles from './data-view.module.css';
 import { Dialog } from './dialog.tsx';
 import type { CitedSource } from '../state/cited-sources.ts';
 import { columnsOf, humanize, isWide, rowsOf, seriesOf, type Series } from './table-data.ts';
@@ -28,16 +30,16 @@ export function DataView({
   if (depth > MAX_DEPTH) return <code>{JSON.stringify(value)}</code>;
   if (rows && !isWide(rows)) return <Table rows={rows} sources={sources} depth={depth} />;
   if (Array.isArray(value)) {
-    if (value.length === 0) return <span class="text-soft">none</span>;
+    if (value.length === 0) return <span class={controls['soft']}>none</span>;
     if (value.every((item) => isShort(item) && !sources.has(item))) return <>{value.join(', ')}</>;
     return (
       <ul
         class={
           rows
-            ? 'data-records'
+            ? styles['records']
             : value.every((item) => sources.has(item as string))
-              ? 'data-citations'
-              : ''
+              ? styles['citations']
+              : undefined
         }
       >
         {value.map((item: unknown, i) => (
@@ -70,7 +72,7 @@ const isShort = (item: unknown): item is string =>
   typeof item === 'string' && item.length <= SHORT_CHARS;
 
 function scalar(value: unknown): ComponentChildren {
-  if (value === null || value === undefined) return <span class="text-soft">–</span>;
+  if (value === null || value === undefined) return <span class={controls['soft']}>–</span>;
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   return typeof value === 'number' ? value.toLocaleString() : String(value as string);
 }
@@ -88,7 +90,7 @@ function Table({
   const series = seriesOf(rows);
   return (
     // A table may be wider than the page. It can be focused, so that the keys scroll it too.
-    <div class="data-table" role="group" aria-label="Table" tabIndex={0}>
+    <div class={styles['table']} role="group" aria-label="Table" tabIndex={0}>
       {series && <Chart series={series} />}
       <table>
         <thead>
@@ -104,7 +106,10 @@ function Table({
           {rows.slice(0, MOST_ROWS).map((row, i) => (
             <tr key={i}>
               {columns.map((column) => (
-                <td key={column} class={typeof row[column] === 'number' ? 'data-number' : ''}>
+                <td
+                  key={column}
+                  class={typeof row[column] === 'number' ? styles['number'] : undefined}
+                >
                   <DataView value={row[column]} sources={sources} depth={depth + 1} />
                 </td>
               ))}
@@ -113,7 +118,7 @@ function Table({
         </tbody>
       </table>
       {rows.length > MOST_ROWS && (
-        <p class="text-soft">
+        <p class={controls['soft']}>
           {rows.length - MOST_ROWS} more rows; download the artifact to see them.
         </p>
       )}
@@ -127,7 +132,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
   const top = Math.max(...points.map((point) => Math.abs(point.value)), Number.MIN_VALUE);
   return (
     <svg
-      class="data-chart"
+      class={styles['chart']}
       role="img"
       aria-label={`${humanize(value)} by ${humanize(label)}; the numbers are in the table below`}
       viewBox={`0 0 400 ${points.length * BAR_PX}`}
@@ -137,7 +142,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
         const middle = i * BAR_PX + BAR_PX * 0.7;
         return (
           <g key={i}>
-            <text x="116" y={middle} class="data-chart-label">
+            <text x="116" y={middle} class={styles['chartLabel']}>
               {point.label.length > 18 ? `${point.label.slice(0, 17)}…` : point.label}
             </text>
             <rect
@@ -145,7 +150,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
               y={i * BAR_PX + 4}
               width={width}
               height={BAR_PX - 7}
-              class={point.value < 0 ? 'data-chart-negative' : ''}
+              class={point.value < 0 ? styles['negative'] : undefined}
             />
             <text x={128 + width} y={middle}>
               {point.value.toLocaleString()}
@@ -162,13 +167,21 @@ function Citation({ source }: { readonly source: CitedSource }): VNode {
   const { id, title, section, text } = source;
   return (
     <>
-      <button type="button" class="data-citation" title={title} onClick={() => setOpen(true)}>
+      <button
+        type="button"
+        class={styles['citation']}
+        data-part="citation"
+        title={title}
+        onClick={() => setOpen(true)}
+      >
         {id}
       </button>
       {open && (
         <Dialog title={title} onClose={() => setOpen(false)}>
-          {section && <p class="text-soft">{section}</p>}
-          <p class="data-passage">{text}</p>
+          {section && <p class={controls['soft']}>{section}</p>}
+          <p class={styles['passage']} data-part="passage">
+            {text}
+          </p>
         </Dialog>
       )}
     </>

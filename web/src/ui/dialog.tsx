@@ -1,5 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import styles from './dialog.module.css';
 
 /**
  * A modal dialog. The browser keeps the focus inside, closes it on Escape and then restores the
@@ -27,7 +28,7 @@ export function Dialog({
       onClose={onClose}
       onClick={(event) => event.target === element.current && element.current?.close()}
     >
-      <header>
+      <header class={styles['head']}>
         <h2>{title}</h2>
         <button type="button" onClick={() => element.current?.close()}>
           Close

@@ -1,5 +1,7 @@
 import type { VNode } from 'preact';
 import { isObject, type JsonObject } from '../../../src/json.ts';
+import controls from './controls.module.css';
+import styles from './form-fields.module.css';
 import { humanize } from './table-data.ts';
 
 /** One input of a form, made from a property of a schema. */
@@ -95,15 +97,15 @@ export function FormFields({
   const set = (name: string, value: string | boolean): void =>
     onChange({ ...draft, [name]: value });
   return (
-    <div class="form-fields">
+    <div class={styles['fields']}>
       {fields.map((field) => (
-        <label key={field.name} class={`form-field-${field.kind}`}>
+        <label key={field.name} class={field.kind === 'check' ? styles['check'] : undefined}>
           <span>
             {field.label}
             {field.required && field.kind !== 'check' && <span aria-hidden="true"> *</span>}
           </span>
           <Input field={field} value={draft[field.name] ?? ''} set={set} />
-          {field.help && <small class="text-soft">{field.help}</small>}
+          {field.help && <small class={controls['soft']}>{field.help}</small>}
         </label>
       ))}
     </div>

@@ -2,6 +2,7 @@ import type { Token, Tokens } from 'marked';
 import type { ComponentChildren, VNode } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { MarkdownSlices, type Slice } from './markdown-slices.ts';
+import styles from './markdown.module.css';
 
 /**
  * Markdown as elements, never as HTML: a tag in the text of a model is shown as text. Links lead to
@@ -14,7 +15,7 @@ export function Markdown({ text }: { readonly text: string }): VNode {
   // costs.
   return useMemo(
     () => (
-      <div class="markdown">
+      <div class={styles['text']} data-part="markdown">
         {slices.read(text).map((slice, index) => (
           <Sliced key={index} slice={slice} />
         ))}
@@ -30,7 +31,9 @@ const Sliced = ({ slice }: { readonly slice: Slice }): VNode =>
       slice.tokens ? (
         <>{blocks(slice.tokens)}</>
       ) : (
-        <div class="markdown-unparsed">{slice.text}</div>
+        <div class={styles['unparsed']} data-part="unparsed">
+          {slice.text}
+        </div>
       ),
     [slice],
   );

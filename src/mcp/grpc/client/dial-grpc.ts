@@ -19,6 +19,7 @@ import type {
   ToolEvent,
   ToolSource,
 } from '../../types.ts';
+import { callOrFollow } from '../../sources/call-to-end.ts';
 import { requestInRounds } from '../input-required.ts';
 import { joined, type ResourcePart, toPart } from '../codec/resource-chunks.ts';
 import { mapErrors, fromGrpcError } from '../codec/grpc-errors.ts';
@@ -33,6 +34,7 @@ import {
   ReadResourceRequestSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { parseObject, toText } from '../codec/json-text.ts';
+import { grpcTasks } from './grpc-tasks.ts';
 import { ListItems } from './list-items.ts';
 import { LISTS } from '../codec/list-methods.ts';
 import { callerMetadata, routingMetadata } from '../routing-metadata.ts';
@@ -119,13 +121,20 @@ function sourceOf(
     list.list,
     (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
   ]);
+  const once: ToolSource['callTool'] = (call, options) =>
+    mapErrors(() => callTool(dialled, call, options), fromGrpcError);
+  const tasks = has.has(Mcp.method.getTask.name)
+    ? grpcTasks(client, (method, taskId, options) => optionsOf(dialled, method, taskId, options))
+    : undefined;
   const streamResource = (uri: string, options?: GrpcReadOptions): AsyncIterable<ResourcePart> =>
     mapErrors(() => resourceParts(dialled, uri, options), fromGrpcError);
   return {
     listTools: () => none<Tool>(),
     ...(Object.fromEntries(lists) as Partial<ToolSource>),
     info: omitUndefined<ToolSource['info']>({ name, version, instructions }),
-    callTool: (call, options) => mapErrors(() => callTool(dialled, call, options), fromGrpcError),
+    callTool: (call, options) =>
+      callOrFollow({ callTool: once, ...(tasks && { tasks }) }, call, options),
+    ...(tasks && { tasks }),
     ...(has.has(Mcp.method.readResource.name) && {
       streamResource,
       readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
@@ -172,13 +181,13 @@ async function* callTool(
   call: ToolCall,
   given: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
-  const one = toCallRequest(call);
+  const one = { ...toCallRequest(call), ...(given.task && { acceptsTask: true }) };
   const options = optionsOf(dialled, 'tools/call', call.name, given);
   const events = dialled.client.stream(methodOf(Mcp.method.callTool), { one }, options);
   for await (const message of events) {
     const event = fromCallEvent(message);
     if (event) yield event;
-    if (event?.type === 'result' || event?.type === 'input') return;
+    if (event?.type === 'result' || event?.type === 'input' || event?.type === 'task') return;
   }
   throw malformed(
     `the server sent no result for the call of tool "${call.name}": expected a last event`,

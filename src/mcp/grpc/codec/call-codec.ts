@@ -2,7 +2,8 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Answer, InputRequest } from '../../../ask.ts';
 import { invalid } from '../../../errors.ts';
 import { omitUndefined } from '../../../json.ts';
-import type { ToolCall, ToolEvent } from '../../types.ts';
+import { toToolTask } from '../../sources/task-codec.ts';
+import type { ToolCall, ToolEvent, ToolTask } from '../../types.ts';
 import { fromCallResult, toCallResult } from './content-codec.ts';
 import {
   type CallToolEvent,
@@ -58,6 +59,8 @@ export function toCallEvent(event: ToolEvent): CallToolEvent {
       return create(CallToolEventSchema, {
         inputRequired: toInputRequired(event.requests, event.state),
       });
+    case 'task':
+      return create(CallToolEventSchema, { taskJson: toText(event.task, 'the task') });
     case 'result':
       return create(CallToolEventSchema, { result: toCallResult(event.result) });
   }
@@ -65,7 +68,7 @@ export function toCallEvent(event: ToolEvent): CallToolEvent {
 
 /** Decodes an event; `undefined` for a kind that this version does not know. */
 export function fromCallEvent(event: CallToolEvent): ToolEvent | undefined {
-  const { partial, log, inputRequired, result } = event;
+  const { partial, log, inputRequired, result, taskJson } = event;
   if (event.progress) {
     const { progress, total, message } = event.progress;
     return omitUndefined<ToolEvent>({ type: 'progress', progress, total, message });
@@ -81,8 +84,12 @@ export function fromCallEvent(event: CallToolEvent): ToolEvent | undefined {
     return omitUndefined<ToolEvent>({ type: 'log', level, data, logger });
   }
   if (inputRequired) return { type: 'input', ...fromInputRequired(inputRequired) };
+  if (taskJson !== undefined) return { type: 'task', task: taskFrom(taskJson) };
   return result && { type: 'result', result: fromCallResult(result) };
 }
+
+/** Decodes a task in the form of the extension. */
+export const taskFrom = (json: string): ToolTask => toToolTask(parseObject(json, 'task_json'));
 
 export const toInputRequired = (
   requests: readonly InputRequest[],

@@ -44,4 +44,5 @@ export const OPTIONAL: ReadonlyMap<string, keyof ToolSource> = new Map([
   [Mcp.method.getPrompt.name, 'getPrompt'],
   [Mcp.method.complete.name, 'complete'],
   [Mcp.method.listen.name, 'listen'],
+  [Mcp.method.getTask.name, 'tasks'],
 ]);

@@ -26,7 +26,8 @@ import {
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { parseObject } from '../codec/json-text.ts';
 import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
-import { callerOf, checkRoutingMetadata } from '../routing-metadata.ts';
+import { callerOf, checkRoutingMetadata, callOwner } from '../routing-metadata.ts';
+import { mayHaveTasks, taskRoutes } from './task-routes.ts';
 
 /** The methods of the typed streaming service that a source supports. */
 export function mcpRoutes(source: ToolSource): GrpcRoute[] {
@@ -75,7 +76,7 @@ export function mcpRoutes(source: ToolSource): GrpcRoute[] {
           yield create(ChangeSchema, omitUndefined({ kind: type, uri }));
       }),
     );
-  return routes;
+  return [...routes, ...taskRoutes(source)];
 }
 
 function discover(source: ToolSource): DiscoverResponse {
@@ -103,10 +104,11 @@ async function* callEvents(
 ): AsyncGenerator<CallToolEvent, void, undefined> {
   checkRoutingMetadata(call, 'tools/call', request.name);
   const { signal, deadline } = call;
-  const options = { signal, deadline, caller: callerOf(call) };
+  const task = request.acceptsTask === true && mayHaveTasks(source, call);
+  const options = { signal, deadline, caller: callerOf(call), owner: callOwner(call), task };
   for await (const event of source.callTool(fromCallRequest(request), options)) {
     yield toCallEvent(event);
-    if (event.type === 'result' || event.type === 'input') return;
+    if (event.type === 'result' || event.type === 'input' || event.type === 'task') return;
   }
   throw new DuolaneError('internal', `the call of tool "${request.name}" ended without a result`);
 }

@@ -13,13 +13,15 @@ import { Mcp, Tunnel } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { Mcp as GoogleMcp } from '../gen/model_context_protocol/mcp_pb.ts';
 import { googleRoutes } from './google-routes.ts';
 import { mcpRoutes } from './mcp-routes.ts';
+import { SHARED_TOKEN } from '../routing-metadata.ts';
 import { type ServeTunnel, tunnelRoute } from '../tunnel.ts';
 
 /** The options of `offerGrpc`. */
 export interface OfferGrpcOptions extends Omit<ListenGrpcOptions, 'authorize'> {
   /**
    * The token that calls must send as `authorization: Bearer <token>`, or a check that throws to
-   * refuse a call.
+   * refuse a call. A text that the check returns is the owner of the call, who alone finds its
+   * tasks.
    */
   readonly token?: string | ((token: string | undefined, call: CallContext) => unknown);
   /**
@@ -69,7 +71,8 @@ function bearer(
     const { authorization } = call.metadata;
     const [, given] = /^Bearer (.+)$/i.exec(String(authorization ?? '')) ?? [];
     if (typeof token === 'function') return token(given, call);
-    if (given !== undefined && expected && timingSafeEqual(digest(given), expected)) return given;
+    if (given !== undefined && expected && timingSafeEqual(digest(given), expected))
+      return SHARED_TOKEN;
     throw unauthorized('missing or invalid token; send the metadata authorization: Bearer <token>');
   };
 }

@@ -2,7 +2,17 @@ import { checkTool } from '../../registry/check-tool.ts';
 import { malformed } from '../../../errors.ts';
 import { asObject, asString, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
-import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../../types.ts';
+import { callOrFollow, type CallToEndOptions } from '../../sources/call-to-end.ts';
+import { declaresTasks } from '../../sources/task-codec.ts';
+import type {
+  CallOptions,
+  SourceTasks,
+  Tool,
+  ToolCall,
+  ToolEvent,
+  ToolSource,
+} from '../../types.ts';
+import { clientTasks } from './client-tasks.ts';
 import { listenerOf } from './change-listener.ts';
 import type { McpClient } from './mcp-client.ts';
 import { PendingCall } from './pending-call.ts';
@@ -17,6 +27,7 @@ export function clientSource(
   const { serverInfo, instructions } = initialized;
   const { name, version } = asObject(serverInfo);
   const can = asObject(initialized['capabilities']);
+  const tasks = declaresTasks(can) ? clientTasks(client) : undefined;
   const list =
     <T extends JsonObject>(method: string, key: string, check?: (item: T) => void) =>
     (options?: ListOptions): Items<T> =>
@@ -38,7 +49,8 @@ export function clientSource(
       ...(typeof instructions === 'string' && { instructions }),
     },
     listTools: can['tools'] ? list<Tool>('tools/list', 'tools', checkTool) : () => none(),
-    callTool: (call, options) => callTool(client, call, options),
+    callTool: (call, options) => callTool(client, tasks, call, options),
+    ...(tasks && { tasks }),
     listen: listenerOf(client, can),
     ...(can['resources'] !== undefined && {
       listResources: list('resources/list', 'resources'),
@@ -66,11 +78,19 @@ async function* none<T>(): AsyncGenerator<T, void, undefined> {}
 
 async function* callTool(
   client: McpClient,
+  tasks: SourceTasks | undefined,
   call: ToolCall,
   options: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   options.signal?.throwIfAborted();
-  const open =
-    client.waitingCalls.take(call.state) ?? new PendingCall(client, call, options.caller);
-  yield* open.read(call.answers, options);
+  const once = (made: ToolCall, calling: CallOptions = {}): AsyncIterable<ToolEvent> => {
+    const mayBeTask = tasks !== undefined && calling.task === true;
+    const { caller } = calling;
+    const open =
+      client.waitingCalls.take(made.state) ?? new PendingCall(client, made, { caller, mayBeTask });
+    return open.read(made.answers, calling);
+  };
+  const answer: CallToEndOptions['answer'] = (...asked) => client.answer(...asked);
+  const source = { callTool: once, ...(tasks && { tasks }) };
+  yield* callOrFollow(source, call, { ...options, ...(client.canAnswer && { answer }) });
 }

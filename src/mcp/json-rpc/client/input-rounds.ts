@@ -19,9 +19,10 @@ export interface InputRequired {
  * Returns the questions in a result, if it is `input_required`. Throws `malformed` for an unknown
  * result type, and `too_large` for too many questions.
  */
-export function askedIn(result: JsonObject): InputRequired | undefined {
+export function askedIn(result: JsonObject, mayBeTask = false): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
   if (resultType === undefined || resultType === 'complete') return undefined;
+  if (mayBeTask && resultType === 'task') return undefined;
   if (resultType !== 'input_required' || !isObject(inputRequests))
     throw malformed(
       `the server sent a result of type ${JSON.stringify(resultType)}: expected "complete" or "input_required"`,
@@ -39,6 +40,8 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
 }
 
 export interface RoundOptions extends RpcRequestOptions {
+  /** Whether the result may be a task. */
+  readonly mayBeTask?: boolean;
   /** Called before each round. */
   readonly begin?: () => void;
   /** Answers the questions if the program has no `onRequest`. */
@@ -53,7 +56,7 @@ export async function inRounds(
   client: McpClient,
   method: string,
   params: JsonObject,
-  { begin, ask, ...options }: RoundOptions = {},
+  { begin, ask, mayBeTask, ...options }: RoundOptions = {},
 ): Promise<JsonObject> {
   const answering = options.signal ? { signal: options.signal } : {};
   const respond = async (key: string, request: unknown): Promise<[string, JsonObject]> => {
@@ -65,7 +68,7 @@ export async function inRounds(
   const attempt = async (more?: JsonObject): Promise<InputAttempt<JsonObject, InputRequired>> => {
     begin?.();
     const result = await client.request(method, more ? { ...params, ...more } : params, options);
-    const questions = askedIn(result);
+    const questions = askedIn(result, mayBeTask);
     return questions && (client.canAnswer || ask) ? { questions } : { result };
   };
   const again = async ({ inputRequests, requestState }: InputRequired) => {

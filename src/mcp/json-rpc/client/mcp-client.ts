@@ -60,6 +60,7 @@ export class McpClient implements AsyncDisposable {
   envelope: JsonObject | undefined;
   /** The callbacks for acknowledged subscriptions, by the id of the request. */
   readonly acknowledged: Map<RpcId, () => void> = new Map();
+  readonly #taskListeners = new Map<string, Set<(task: JsonObject) => void>>();
   readonly #transport: MessageTransport;
   readonly #onRequest: DialMessagesOptions['onRequest'];
   readonly #serving = new Map<RpcId, AbortController>();
@@ -85,10 +86,23 @@ export class McpClient implements AsyncDisposable {
     params: JsonObject | undefined,
     options?: RpcRequestOptions,
   ): Promise<JsonObject> {
+    const own = metaOf(params);
     const withMeta = this.envelope
-      ? { ...params, _meta: { ...metaOf(params), ...this.envelope } }
+      ? { ...params, _meta: { ...own, ...this.envelope, ...pick(own, META.capabilities) } }
       : params;
     return this.requests.send(method, withMeta, options);
+  }
+
+  /**
+   * Calls the listener with each notification about a task. Returns a function that stops it.
+   */
+  onTask(taskId: string, listener: (task: JsonObject) => void): () => void {
+    const listeners = this.#taskListeners.get(taskId) ?? new Set();
+    this.#taskListeners.set(taskId, listeners.add(listener));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0) this.#taskListeners.delete(taskId);
+    };
   }
 
   /** Whether the program answers questions of the server (`onRequest`). */
@@ -169,6 +183,9 @@ export class McpClient implements AsyncDisposable {
     } else if (method === 'notifications/progress') this.#progress(params);
     else if (method === PARTIAL_METHOD) this.#partial(params);
     else if (method === 'notifications/message') this.#log(message, params);
+    else if (method === 'notifications/tasks')
+      for (const listener of this.#taskListeners.get(String(params['taskId'])) ?? [])
+        listener(params);
     else if (method === 'notifications/subscriptions/acknowledged')
       this.acknowledged.get(metaOf(params)[META.subscription] as RpcId)?.();
     else if (method === 'notifications/cancelled')
@@ -270,6 +287,10 @@ export class McpClient implements AsyncDisposable {
     return this.#onRequest(method, params, options);
   }
 }
+
+/** One member of an object, if it is there. */
+const pick = (from: JsonObject, key: string): JsonObject =>
+  from[key] === undefined ? {} : { [key]: from[key] };
 
 const canceled = (): DuolaneError =>
   new DuolaneError('canceled', 'the server cancelled its request');

@@ -7,6 +7,8 @@ import { CallEvents } from './call-events.ts';
 import type { McpClient } from './mcp-client.ts';
 import { bare, CALL_ID, META } from '../protocol-versions.ts';
 import { ServerQuestions } from './server-questions.ts';
+import { toToolTask } from '../../sources/task-codec.ts';
+import { taskMeta } from './client-tasks.ts';
 import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 
 /** A marker in the events of a call. The reader replaces it by the questions that are open then. */
@@ -27,7 +29,14 @@ export class PendingCall {
   readonly #settled: Promise<void>;
   #over = false;
 
-  constructor(client: McpClient, call: ToolCall, caller?: string) {
+  readonly #mayBeTask: boolean;
+
+  constructor(
+    client: McpClient,
+    call: ToolCall,
+    { caller, mayBeTask = false }: { caller?: string | undefined; mayBeTask?: boolean } = {},
+  ) {
+    this.#mayBeTask = mayBeTask;
     this.#client = client;
     this.#name = call.name;
     this.#questions = new ServerQuestions(call.id, () => this.#events.insist(ASKED));
@@ -92,6 +101,7 @@ export class PendingCall {
         // Request all levels: the reader of the events decides what to drop, and the session
         // protocol sends all levels anyway.
         ...(client.envelope && { [META.logLevel]: 'debug' }),
+        ...(this.#mayBeTask && taskMeta(client)),
       },
     };
     let current = token;
@@ -103,6 +113,7 @@ export class PendingCall {
     try {
       const result = await inRounds(client, 'tools/call', params, {
         signal: this.#scope.signal,
+        mayBeTask: this.#mayBeTask,
         begin: () => {
           // Each round is a request of its own, with the progress token of the first.
           current = client.requests.nextId;
@@ -111,7 +122,7 @@ export class PendingCall {
         },
         onSettled: settle,
       });
-      this.#events.finish(lastOf(client, id, result));
+      this.#events.finish(lastOf(client, id, result, this.#mayBeTask));
     } catch (error) {
       this.#events.fail(error);
     } finally {
@@ -121,9 +132,16 @@ export class PendingCall {
   }
 }
 
-function lastOf(client: McpClient, callId: string, result: JsonObject): ToolEvent {
-  const asked = askedIn(result);
+function lastOf(
+  client: McpClient,
+  callId: string,
+  result: JsonObject,
+  mayBeTask: boolean,
+): ToolEvent {
+  const asked = askedIn(result, mayBeTask);
   if (asked) return { type: 'input', ...toInput(callId, asked) };
+  if (mayBeTask && result['resultType'] === 'task')
+    return { type: 'task', task: toToolTask(bare(result)) };
   return { type: 'result', result: toResult(client.envelope ? bare(result) : result) };
 }
 

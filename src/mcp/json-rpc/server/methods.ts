@@ -13,6 +13,8 @@ import { PROTOCOL_VERSIONS } from '../protocol-versions.ts';
 import type { TokenSigner } from '../../sources/signed-token.ts';
 import { discoverResult, serveListen } from './stateless-requests.ts';
 import type { ResourceWatch } from './resource-watch.ts';
+import { type SessionTasks, taskMethods } from './task-methods.ts';
+import { TASK_CAPABILITY } from '../../sources/task-codec.ts';
 
 /** The limits of what a session keeps for its client, which may have many sessions. */
 const MAX_CAPABILITIES_CHARS = 16_384;
@@ -29,6 +31,8 @@ export interface ClientState {
    * `subscriptions/listen`.
    */
   readonly watch: ResourceWatch | undefined;
+  /** The tasks that a client of a session has started; a stateless client names them, too. */
+  readonly tasks?: SessionTasks;
 }
 
 /** What a method handler may use besides its parameters; all of it belongs to one request. */
@@ -126,6 +130,7 @@ export function methodHandlers(source: ToolSource, pageSize: number, signer: Tok
     table.set('completion/complete', async (params, { cancellation: { signal } }) =>
       source.complete!(params, { signal }),
     );
+  for (const [name, handler] of taskMethods(source)) table.set(name, handler);
   return {
     table,
     [Symbol.asyncDispose]: disposeOnce(async () => {
@@ -161,6 +166,7 @@ function capabilitiesOf(source: ToolSource): JsonObject {
     ...(source.listResources && { resources: { listChanged, subscribe: listChanged } }),
     ...(source.listPrompts && { prompts: { listChanged } }),
     ...(source.complete && { completions: {} }),
+    ...(source.tasks && TASK_CAPABILITY),
   };
 }
 

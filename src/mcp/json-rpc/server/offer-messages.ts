@@ -33,6 +33,7 @@ import { Outbox } from './outbox.ts';
 import { PendingRequests } from '../pending-requests.ts';
 import { TokenSigner } from '../../sources/signed-token.ts';
 import { ResourceWatch } from './resource-watch.ts';
+import { SessionTasks, TASK_NOTIFICATION } from './task-methods.ts';
 import {
   complete,
   isStateless,
@@ -105,7 +106,7 @@ class MessageServer implements MessageEndpoint {
   readonly #outbox = new Outbox();
   readonly #requests = new PendingRequests({ send: (message) => this.#sendRequest(message) });
   readonly #signer: TokenSigner;
-  readonly #client: ClientState & { readonly watch: ResourceWatch };
+  readonly #client: ClientState & { readonly watch: ResourceWatch; readonly tasks: SessionTasks };
   readonly #running = new ReleasingMap<number, RunningRequest>();
   #served = 0;
   readonly #loads = new Map<string | undefined, Load>();
@@ -126,7 +127,8 @@ class MessageServer implements MessageEndpoint {
     const watch = new ResourceWatch(source, (uri) =>
       this.#notifyAll('notifications/resources/updated', { uri }),
     );
-    this.#client = { stateless: false, capabilities: {}, logLevel: 'debug', watch };
+    const tasks = new SessionTasks(source, (task) => this.#notifyAll(TASK_NOTIFICATION, task));
+    this.#client = { stateless: false, capabilities: {}, logLevel: 'debug', watch, tasks };
   }
 
   get outgoing(): AsyncIterable<JsonObject> {
@@ -155,8 +157,10 @@ class MessageServer implements MessageEndpoint {
     for (const running of this.#running.values()) running.abort(closed);
     this.#outbox.close();
     const idle = this.#running.size > 0 && new Promise<void>((resolve) => (this.#onIdle = resolve));
-    const watching = this.#client.watch[Symbol.asyncDispose]();
-    await this.#atMost(Promise.all([idle, this.#relaying, watching]));
+    const watching = [this.#client.watch, this.#client.tasks].map((each) =>
+      each[Symbol.asyncDispose](),
+    );
+    await this.#atMost(Promise.all([idle, this.#relaying, ...watching]));
     await this.#atMost(Promise.resolve(this.#methods[Symbol.asyncDispose]()));
   }
 

@@ -5,6 +5,7 @@ import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import type { ToolSource } from '../../types.ts';
 import { VERSION_ERRORS, META, metaOf, STATELESS_VERSION } from '../protocol-versions.ts';
 import type { ClientState, RequestContext } from './methods.ts';
+import { listenedTasks } from './task-methods.ts';
 
 /** Methods whose results a client may cache; ours say that they are fresh only now. */
 const CACHED = /\/list$|^resources\/read$|^server\/discover$/;
@@ -84,33 +85,45 @@ const KINDS = {
  */
 export async function serveListen(
   source: ToolSource,
-  { notifications }: JsonObject,
-  { id, cancellation: { signal }, notify }: RequestContext,
+  params: JsonObject,
+  context: RequestContext,
 ): Promise<JsonObject> {
-  const wanted = asObject(notifications);
+  const { id, notify } = context;
+  const { signal } = context.cancellation;
+  const wanted = asObject(params['notifications']);
+  const tasks = await listenedTasks(source, params, context);
+
   const uris = new Set(asStrings(wanted['resourceSubscriptions']));
   const listens = source.listen !== undefined;
   const kinds = Object.entries(KINDS).filter(([key]) => wanted[key] === true && listens);
   const wantedTypes = new Set<string>(kinds.map(([, kind]) => kind));
   const _meta = { [META.subscription]: id };
-  const acknowledge = (): Promise<void> =>
-    notify('notifications/subscriptions/acknowledged', {
+  const acknowledge = async (): Promise<void> => {
+    await notify('notifications/subscriptions/acknowledged', {
       _meta,
       notifications: {
         ...Object.fromEntries(kinds.map(([key]) => [key, true])),
         ...(uris.size > 0 && listens && { resourceSubscriptions: [...uris] }),
+        ...(tasks.taskIds.length > 0 && { taskIds: tasks.taskIds }),
       },
     });
-  if (!source.listen) {
-    await acknowledge();
-    await new Promise((_, reject) => onAbort(signal, reject));
-  } else
-    for await (const { type, uri } of source.listen({ signal, resources: [...uris] })) {
-      if (type === 'listening') await acknowledge();
-      else if (wantedTypes.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
-      else if (type === 'resource' && uri !== undefined && uris.has(uri))
-        await notify('notifications/resources/updated', { _meta, uri });
-    }
+    tasks.notify();
+  };
+  try {
+    if (!source.listen) {
+      await acknowledge();
+      await new Promise((_, reject) => onAbort(signal, reject));
+    } else
+      for await (const { type, uri } of source.listen({ signal, resources: [...uris] })) {
+        if (type === 'listening') await acknowledge();
+        else if (wantedTypes.has(type))
+          await notify(`notifications/${type}/list_changed`, { _meta });
+        else if (type === 'resource' && uri !== undefined && uris.has(uri))
+          await notify('notifications/resources/updated', { _meta, uri });
+      }
+  } finally {
+    await tasks[Symbol.asyncDispose]();
+  }
   return { _meta };
 }
 

@@ -10,6 +10,7 @@ import { askInRounds } from '../../sources/ask-rounds.ts';
 import { digest, obtainAnswers, readRound } from './ask-client.ts';
 import { CALL_ID, withoutConnectionMeta } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
+import { startedTask, supportsTasks } from './task-methods.ts';
 import { PARTIAL_METHOD, wantsPartial } from '../partial-results.ts';
 
 /**
@@ -25,9 +26,13 @@ export async function serveCall(
   const asked = toCall(params);
   const first = context.client.stateless ? resumed(asked, params, context) : asked;
   let call = first;
-  const last = await runOnce(source, call, context);
+  // With `ask`, a person must decide. The questions of a task go to the client, so such an offer
+  // creates no tasks.
+  const task = source.tasks && !context.ask && supportsTasks(params, context);
+  const last = await runOnce(source, call, context, task);
   // Most calls ask nothing: they return here, without the cost of the rounds.
   if (last.type === 'result') return last.result;
+  if (last.type === 'task') return startedTask(last.task, source.tasks!, context);
   const of = digest('tools/call', params);
   const again = async ({ requests, state }: Extract<LastEvent, { type: 'input' }>) => {
     const { id, answers = [] } = call;
@@ -39,7 +44,8 @@ export async function serveCall(
     if (!obtained) return { result: errorResult(cannotAsk(fresh)) };
     if ('result' in obtained) return obtained;
     call = { ...first, answers: obtained.answers, ...(state !== undefined && { state }) };
-    const next = await runOnce(source, call, context);
+    const next = await runOnce(source, call, context, task);
+    if (next.type === 'task') return { result: startedTask(next.task, source.tasks!, context) };
     return next.type === 'result' ? next : { questions: next };
   };
   return askInRounds<JsonObject, typeof last>({ questions: last }, again, () => askedAgain(call));
@@ -72,11 +78,19 @@ function resumed(call: ToolCall, params: JsonObject, context: RequestContext): T
   };
 }
 
-function runOnce(source: ToolSource, call: ToolCall, context: RequestContext): Promise<LastEvent> {
+/** The last event of a call that may have become a task. */
+type CallEnd = LastEvent | Extract<ToolEvent, { type: 'task' }>;
+
+function runOnce(
+  source: ToolSource,
+  call: ToolCall,
+  context: RequestContext,
+  task: boolean | undefined,
+): Promise<CallEnd> {
   const runner = runnerOf(source);
   return runner
     ? runner.run(call, context.cancellation, (event) => relay(event, call, context))
-    : lastOf(source, call, context);
+    : lastOf(source, call, context, task);
 }
 
 /**
@@ -86,11 +100,13 @@ async function lastOf(
   source: ToolSource,
   call: ToolCall,
   context: RequestContext,
-): Promise<LastEvent> {
-  const { caller, cancellation } = context;
+  task: boolean | undefined,
+): Promise<CallEnd> {
+  const { caller, cancellation, owner } = context;
   const { signal } = cancellation;
-  for await (const event of source.callTool(call, { signal, caller })) {
+  for await (const event of source.callTool(call, { signal, caller, task, owner })) {
     if (event.type === 'result' || event.type === 'input') return event;
+    if (event.type === 'task' && task) return event;
     await relay(event, call, context);
   }
   throw new DuolaneError('internal', `the call of tool "${call.name}" ended without a result`);

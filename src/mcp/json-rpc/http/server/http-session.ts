@@ -143,7 +143,10 @@ export class HttpSession implements AsyncDisposable {
     const disconnected = this.#connected(signal);
     try {
       const answered = this.#end
-        .receive(message, { related: (related) => stream.push(related) })
+        .receive(message, {
+          related: (related) => stream.push(related),
+          owner: this.owner,
+        })
         .finally(() => {
           this.#running.delete(message.id);
           onEnd();

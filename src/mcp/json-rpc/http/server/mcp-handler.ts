@@ -13,6 +13,12 @@ import { ParamHeaders } from '../param-headers.ts';
 import { postedMessage } from './read-post.ts';
 import { RunningBytes } from './running-bytes.ts';
 import { refuseRequest } from './http-responses.ts';
+import {
+  type AuthorizedRequest,
+  authorize,
+  checkAuthorization,
+  type McpAuthorization,
+} from './authorization.ts';
 import { HttpSession } from './http-session.ts';
 import { postStateless } from './stateless-post.ts';
 
@@ -31,6 +37,8 @@ export interface McpHandlerOptions extends OfferMessagesOptions, OriginGuardOpti
    * requests.
    */
   readonly idleMs?: number;
+  /** Requires a token of every request; its owner is the owner of the request. */
+  readonly authorization?: McpAuthorization;
 }
 
 /** An MCP endpoint as a function of web types. */
@@ -59,6 +67,8 @@ export interface McpHandler extends AsyncDisposable {
  */
 export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
   const { onError = reportUnexpected, idleMs = 600_000, maxSessions = 1_000 } = options;
+  const { authorization } = options;
+  if (authorization) checkAuthorization(authorization);
   const stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
   const sessions = new Map<string, HttpSession>();
   const running = new RunningBytes();
@@ -150,7 +160,11 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
     return refuseRequest(404, 'session not found; start again with initialize', -32001);
   };
 
-  const post = async (request: Request, owner: string | undefined): Promise<Response> => {
+  const post = async (
+    request: Request,
+    owner: string | undefined,
+    authorized: AuthorizedRequest | undefined,
+  ): Promise<Response> => {
     if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
       return refuseRequest(
         406,
@@ -160,6 +174,8 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
       return refuseRequest(415, 'the content type must be application/json');
     const posted = await postedMessage(request, options.maxBodyBytes);
     if (posted instanceof Response) return posted;
+    const refused = authorized?.refuse(posted.message);
+    if (refused) return refused;
     const end = running.take(owner, posted.length);
     if (!end) return refuseRequest(503, TOO_MUCH, RPC.internalError);
     const { message } = posted;
@@ -182,10 +198,13 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
     }
   };
 
-  const route = async (request: Request, owner: string | undefined): Promise<Response> => {
+  const route = async (request: Request, given: string | undefined): Promise<Response> => {
+    const authorized = authorization && (await authorize(request, authorization, onError));
+    if (authorized instanceof Response) return authorized;
+    const owner = authorized?.owner ?? given;
     switch (request.method) {
       case 'POST':
-        return post(request, owner);
+        return post(request, owner, authorized);
       case 'GET':
         if (!accepts(request, 'text/event-stream'))
           return refuseRequest(406, 'the client must accept text/event-stream');

@@ -57,7 +57,7 @@ export async function postStateless(
   const answered = end
     .receive(message, {
       signal: client.signal,
-      ...(owner !== undefined && { owner }),
+      owner,
       related: (related) => stream.push(related),
     })
     .finally(() => {

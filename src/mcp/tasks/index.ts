@@ -1,0 +1,1 @@
+export { type TaskSource, withTasks, type WithTasksOptions } from './with-tasks.ts';
