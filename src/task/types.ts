@@ -312,7 +312,9 @@ export interface RunnerOptions {
   readonly maxRuns?: number;
   /**
    * How many of these runs one owner may have here, so that an owner with many tasks leaves room
-   * for others; half of `maxRuns` by default. Tasks without an owner and tenant are not limited.
+   * for others; half of `maxRuns` by default. A run that waits for a person counts until it is
+   * suspended, which is immediately if its owner has no room. Tasks without an owner and tenant are
+   * not limited.
    */
   readonly maxRunsPerOwner?: number;
   /**

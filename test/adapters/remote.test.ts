@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { connectA2A } from '../../src/a2a/index.ts';
@@ -295,4 +296,82 @@ test('an agent that replies with a message, and asks in plain text, works too', 
   const stream = client.stream('go');
   await stream.result();
   expect(stream.text).toBe('Hello.');
+});
+
+/** A server of A2A 1.0 whose responses are those of `handle`. */
+const hostile = async (
+  handle: (method: string, reply: (result: unknown) => void, response: ServerResponse) => void,
+): Promise<string> => {
+  let url = '';
+  const server = await httpServer((request, response, body) => {
+    const send = (value: unknown): void =>
+      void response.setHeader('content-type', 'application/json').end(JSON.stringify(value));
+    const supportedInterfaces = [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }];
+    if (request.method === 'GET')
+      return send({ name: 'x', supportedInterfaces, capabilities: { streaming: true } });
+    const { id, method } = JSON.parse(body) as { id: unknown; method: string };
+    const reply = (result: unknown): void => {
+      const message = { jsonrpc: '2.0', id, result };
+      if (!method.startsWith('SendStreaming')) return send(message);
+      response.setHeader('content-type', 'text/event-stream');
+      response.write(`data: ${JSON.stringify(message)}\n\n`);
+    };
+    handle(method, reply, response);
+  });
+  onTestFinished(() => server[Symbol.asyncDispose]());
+  url = server.url;
+  return url;
+};
+
+test('a question that the remote agent asks again needs another answer of the person', async () => {
+  let sent = 0;
+  const request = { id: 'q', kind: 'approval', message: 'Pay?' };
+  const message = { messageId: 'same', role: 'ROLE_AGENT', parts: [{ data: { request } }] };
+  const status = { state: 'TASK_STATE_INPUT_REQUIRED', message };
+  const task = { id: 'T', contextId: 'C', status };
+  const url = await hostile((method, reply, response) => {
+    if (method === 'SendStreamingMessage') sent++;
+    reply(method === 'GetTask' ? task : { task });
+    response.end();
+  });
+  const first = await open(remote(url));
+  await using client = await connectA2A(first.url);
+  const asked = await client.stream('go').result();
+  if (!('status' in asked)) throw new Error('expected a task');
+  const pendingOf = async (): Promise<readonly string[]> =>
+    ((await first.log.get(asked.id))?.pending ?? []).map(({ id }) => id);
+  const [one = ''] = await pendingOf();
+  const answers = [{ id: one, action: 'accept' }];
+  const again = await client.stream([{ data: { answers } }], { taskId: asked.id }).result();
+  expect(again).toMatchObject({ status: { state: 'TASK_STATE_INPUT_REQUIRED' } });
+  const [two = ''] = await pendingOf();
+  expect(two).not.toBe(one);
+  expect(two).toMatch(/q$/);
+  expect(sent).toBe(2);
+});
+
+test('a server that confirms a cancel and keeps its stream open is disconnected', async () => {
+  const task = (state: string): object => ({ id: 'T', contextId: 'C', status: { state } });
+  let onClose = (): void => {};
+  const closed = new Promise<void>((resolve) => (onClose = resolve));
+  let onOpen = (): void => {};
+  const opened = new Promise<void>((resolve) => (onOpen = resolve));
+  const url = await hostile((method, reply, response) => {
+    if (method === 'CancelTask') return reply(task('TASK_STATE_CANCELED'));
+    reply({ task: task('TASK_STATE_WORKING') });
+    onOpen();
+    const timer = setInterval(() => response.write(': still here\n\n'), 20);
+    response.once('close', () => {
+      clearInterval(timer);
+      onClose();
+    });
+  });
+  const first = await open(remote(url, { cancelTimeoutMs: 200 }), { graceMs: 100 });
+  await using client = await connectA2A(first.url);
+  const stream = client.stream('go');
+  for await (const event of stream) if ('task' in event) break;
+  await opened;
+  await client.cancel(stream.taskId ?? '');
+  await closed;
+  expect(await states(first)).toEqual(['canceled']);
 });

@@ -31,6 +31,8 @@ export interface RemoteAgentOptions extends Omit<ConnectOptions, 'signal'> {
 interface CallState {
   readonly messageId: string;
   readonly task?: string;
+  /** How often answers were sent. */
+  readonly answered?: number;
 }
 
 const CANCEL_TIMEOUT_MS = 10_000;
@@ -82,10 +84,14 @@ class RemoteCall {
   /** Resolves when the id of the remote task is known, or when no more events can come. */
   readonly #started: Promise<void>;
   #onStarted: () => void = () => {};
+  /** Resolves when no stream is read any more. */
+  readonly #ended: Promise<void>;
+  #onEnded: () => void = () => {};
   #state: CallState;
 
   constructor(client: A2AClient, turn: Turn, ctx: AgentContext, options: RemoteAgentOptions) {
     this.#started = new Promise((resolve) => (this.#onStarted = resolve));
+    this.#ended = new Promise((resolve) => (this.#onEnded = resolve));
     this.#client = client;
     this.#turn = turn;
     this.#ctx = ctx;
@@ -103,6 +109,7 @@ class RemoteCall {
 
   async *run(metadata: JsonObject): AsyncGenerator<AgentEvent, void, undefined> {
     let stream = await this.#begin(metadata);
+    let { answered = 0 } = this.#state;
     // Nothing has been sent yet, so there is nothing to cancel.
     if (this.#state.task === undefined) this.#ctx.signal.throwIfAborted();
     let canceled: Promise<void> | undefined;
@@ -115,7 +122,7 @@ class RemoteCall {
     try {
       for (;;) {
         for await (const event of stream) {
-          await this.#remember(stream);
+          await this.#remember(stream, answered);
           yield* this.#events.receive(event);
         }
         const { status } = stream;
@@ -123,17 +130,19 @@ class RemoteCall {
           yield* this.#end(status);
           return;
         }
-        stream = await this.#answer(status);
+        stream = await this.#answer(status, answered++);
       }
     } catch (error) {
       // The caller's run ends here, so no reader is left for the end of the remote task.
       this.#onStarted();
+      this.#onEnded();
       if (!this.#ctx.signal.aborted) await this.#cancel();
       this.#ctx.signal.throwIfAborted();
       throw error;
     } finally {
       stop();
       this.#onStarted();
+      this.#onEnded();
       await canceled;
       this.#disconnect.abort(new DuolaneError('closed', 'the call has ended'));
     }
@@ -143,9 +152,9 @@ class RemoteCall {
   async #begin(metadata: JsonObject): Promise<A2AStream> {
     const { storage } = this.#ctx;
     const stored = await first(storage?.list(this.#key));
-    const { task, messageId } = isObject(stored) ? stored : {};
+    const { task, messageId, answered } = isObject(stored) ? stored : {};
     if (typeof task === 'string') {
-      this.#state = { messageId: asString(messageId), task };
+      this.#state = { messageId: asString(messageId), task, answered: Number(answered ?? 0) };
       this.#onStarted();
       return this.#client.resume(task, { signal: this.#disconnect.signal });
     }
@@ -177,23 +186,33 @@ class RemoteCall {
     return undefined;
   }
 
-  /** Stores the id of the remote task before anything of it is yielded. */
-  async #remember(stream: A2AStream): Promise<void> {
-    if (this.#state.task !== undefined || stream.taskId === undefined) return;
-    this.#state = { ...this.#state, task: stream.taskId };
+  /**
+   * Stores the id of the remote task before anything of it is yielded, and that it got answers when
+   * its first event after them has arrived.
+   */
+  async #remember(stream: A2AStream, answered: number): Promise<void> {
+    const { task = stream.taskId, answered: stored = 0 } = this.#state;
+    if (task === undefined || (this.#state.task === task && stored === answered)) return;
+    this.#state = { ...this.#state, task, answered };
     this.#onStarted();
     const context = stream.task?.contextId;
-    // A value that is undefined is not stored.
-    await this.#ctx.storage?.set({ [this.#key]: this.#state, [CONTEXT_KEY]: context });
+    await this.#ctx.storage?.set({
+      [this.#key]: this.#state,
+      ...(context !== undefined && { [CONTEXT_KEY]: context }),
+    });
   }
 
-  /** Asks the person what the remote agent asks, and sends the answers to it. */
-  async #answer(status: A2AStatus): Promise<A2AStream> {
+  /**
+   * Asks the person what the remote agent asks, and sends the answers to it. A question that it
+   * asks again after it got the answer is another question: the person has not seen that one.
+   */
+  async #answer(status: A2AStatus, answered: number): Promise<A2AStream> {
     const task = this.#state.task as string;
+    const round = answered === 0 ? '' : `${answered}/`;
     const questions = questionsOf(status);
     const answers = await Promise.all(
       questions.map(async ({ local, remoteId }): Promise<Answer> => {
-        const id = `${this.#turn.messageId}/remote/${local.id}`;
+        const id = `${this.#turn.messageId}/remote/${round}${local.id}`;
         const answer = await this.#ctx.ask({ ...local, id });
         return { ...answer, id: remoteId ?? id };
       }),
@@ -207,7 +226,7 @@ class RemoteCall {
     return this.#client.stream(answerParts(questions, answers), {
       taskId: task,
       contextId: now.contextId,
-      messageId: nameId(`${this.#state.messageId}/answer/${ids}`),
+      messageId: nameId(`${this.#state.messageId}/answer/${round}${ids}`),
       signal,
     });
   }
@@ -243,6 +262,8 @@ class RemoteCall {
       await raceAbort(this.#started, signal);
       const { task } = this.#state;
       if (task !== undefined) await this.#client.cancel(task, { signal });
+      // A server may confirm and keep the stream open.
+      await raceAbort(this.#ended, signal);
     } catch (error) {
       const { code, message } = DuolaneError.from(error);
       if (code === 'closed') return; // it had ended already

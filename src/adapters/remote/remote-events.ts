@@ -75,7 +75,8 @@ export class RemoteEvents {
     const known = this.#texts.get(artifactId);
     if (known === undefined && !isText(artifact)) return this.#putArtifact(artifact, append, last);
     const text = textOf(artifact.parts);
-    if (append) {
+    // A new artifact is the last one, so its text continues the text so far.
+    if (append || known === undefined) {
       this.#texts.set(artifactId, `${known ?? ''}${text}`);
       return text === '' ? [] : [{ type: 'text.delta', id: artifactId, delta: text }];
     }

@@ -163,10 +163,12 @@ class Log implements TaskLog {
     for (let failures = 0; ;) {
       signal.throwIfAborted();
       this.#check();
-      // Listen before the claim is tried, so that a commit during it is not missed.
+      // Listen before the claim is tried, so that a commit during it is not missed. It ends in the
+      // microtask in which `waitForWake` begins to listen; `.finally` would end it earlier.
       let woken = false;
       const unsubscribe = this.#onWake(() => (woken = true), limited);
-      const found = await this.#claim(worker, agents, limited?.names() ?? []).finally(unsubscribe);
+      const found = await this.#claim(worker, agents, limited?.names() ?? []);
+      unsubscribe();
       if (!found) {
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
         await waitForWake(() => () => {}, signal, ms);
@@ -198,8 +200,8 @@ class Log implements TaskLog {
     agents: readonly string[],
     except: readonly string[],
   ): Promise<Awaited<ReturnType<Store['claim']>> | undefined> {
-    if (!(await this.#claimed.areRenewed())) return undefined;
     try {
+      if (!(await this.#claimed.areRenewed())) return undefined;
       const found = await this.#store.claim(worker, agents, this.#leaseMs, except);
       for (const each of found.damaged ?? []) this.#reportDamage(each);
       return found;

@@ -160,6 +160,42 @@ test('one owner leaves room for others, and its further tasks run when it has ro
   expect(started).toHaveLength(7);
 });
 
+test.each([
+  ['its owner', { owner: 'ann' }],
+  ['a caller without a name, as at a signed event address', {}],
+])('answers of %s start no more runs than one owner may have', async (_, caller) => {
+  // Polling would find the task of bob too late, so that a commit has to wake the runner.
+  await using log = memoryLog({ pollMs: 600_000 });
+  let goOn = (): void => {};
+  const open = new Promise<void>((resolve) => (goOn = resolve));
+  let running = 0;
+  let most = 0;
+  const agent: Agent = async function* (given, ctx) {
+    if (given.owner === 'bob') return;
+    await ctx.ask({ id: 'q', kind: 'question' });
+    most = Math.max(most, ++running);
+    if (most > 2) goOn();
+    await open;
+    running--;
+    yield* [];
+  };
+  await using runner = createRunner({ log, agents: { a: agent }, maxRuns: 4 });
+  const tasks = Array.from({ length: 8 }, (_each, index) => `ann${index}`);
+  for (const task of tasks) {
+    await runner.submit({ ...turn(task), owner: 'ann' });
+    for await (const entry of log.read(task, 0)) if (entry.type === 'input.required') break;
+  }
+  const answers = [{ id: 'q', action: 'accept' }] as const;
+  const answer = (task: string): Promise<unknown> =>
+    runner.submit({ ...turn(task), ...caller, messageId: `${task}/answer`, parts: [], answers });
+  await Promise.all(tasks.map(answer));
+  await runner.submit({ ...turn('bob'), owner: 'bob' });
+  for await (const _entry of log.read('bob', 0));
+  goOn();
+  for (const task of tasks) for await (const _entry of log.read(task, 0));
+  expect(most).toBe(2);
+});
+
 test('a run that waits for a person longer than suspendAfterMs is suspended', async () => {
   await using log = memoryLog();
   let calls = 0;

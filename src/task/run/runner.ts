@@ -130,7 +130,12 @@ class LogRunner implements Runner {
     try {
       this.#runOptions.observer?.submitted?.(turn);
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
-      if (claim) this.#start(claim);
+      // The task may be of another owner than the turn: a signed event address names none.
+      if (claim && this.#mayStart(claim, owner)) this.#start(claim);
+      else if (claim) {
+        this.#crowded = true;
+        await this.#release(claim);
+      }
       return entry;
     } finally {
       if (here) {
@@ -185,18 +190,28 @@ class LogRunner implements Runner {
       onClaim();
       // A submit may have taken the last slot while this claim was awaited.
       if (this.#hasRoom) this.#start(claim);
-      else
-        await this.#log.release(claim).catch((error: unknown) => {
-          // Its lease expires, then a runner with room claims it.
-          const failure = DuolaneError.from(error).toJSON();
-          this.#runOptions.logger.warn('a claim could not be released', {
-            task: claim.task,
-            ...failure,
-          });
-        });
+      else await this.#release(claim);
       while (!this.#hasRoom && !signal.aborted)
         await new Promise<void>((resolve) => (this.#room = resolve));
     }
+  }
+
+  /** Whether the owner of the task has room, or is the one that has a reserved run. */
+  #mayStart({ snapshot }: Claim, reserved: string): boolean {
+    const owner = partyOf(snapshot);
+    return owner === reserved || this.#owners.hasRoom(owner);
+  }
+
+  /** Leaves the task to a runner with room. */
+  async #release(claim: Claim): Promise<void> {
+    await this.#log.release(claim).catch((error: unknown) => {
+      // Its lease expires, then a runner with room claims it.
+      const failure = DuolaneError.from(error).toJSON();
+      this.#runOptions.logger.warn('a claim could not be released', {
+        task: claim.task,
+        ...failure,
+      });
+    });
   }
 
   #start(claim: Claim): void {
@@ -230,12 +245,13 @@ class LogRunner implements Runner {
     await sleep(pauseMs, this.#stopping.signal).catch(() => {}); // an abort releases it now
   }
 
-  // A run that waits for a person does not count against the limit of its owner, either.
+  // A run that waits goes on immediately when its wait is over, so it counts against the limit of
+  // its owner until it is suspended. If the owner has no room, that is immediately.
   #optionsOf(owner: string): RunOptions {
     if (owner === '') return this.#runOptions;
     const onWaiting = (change: 1 | -1): number => {
-      this.#owners.add(owner, change === 1 ? -1 : 1);
-      return this.#runOptions.onWaiting(change);
+      const suspendAfterMs = this.#runOptions.onWaiting(change);
+      return this.#owners.hasRoom(owner) ? suspendAfterMs : 0;
     };
     return { ...this.#runOptions, onWaiting };
   }
