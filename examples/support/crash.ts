@@ -13,10 +13,10 @@ const agents: Readonly<Record<string, () => Promise<{ agent: Agent; message: str
     const { openGuidelines } = await import('../ai-doctor/retrieval/guidelines.ts');
     const { sampleText } = await import('../ai-doctor/samples.ts');
     const guidelines = await openGuidelines();
-    const { search } = guidelines;
+    const search = guidelines.search.bind(guidelines);
     const counted: typeof search = (query, options) => {
       appendFileSync(join(shared, 'effects'), `search ${query}\n`);
-      return search.call(guidelines, query, options);
+      return search(query, options);
     };
     return {
       agent: briefingAgent(Object.assign(guidelines, { search: counted })),

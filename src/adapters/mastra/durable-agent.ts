@@ -24,17 +24,18 @@ export function durableAgent(agent: ForkableAgent, ctx: AgentContext): MastraAge
   const tools = new DurableTools(ctx);
   const fork = agent.__fork();
   const models = new Map<unknown, unknown>();
-  const { resolveModelConfig, wrapToolsWithHooks } = fork;
+  const resolveModelConfig = fork.resolveModelConfig.bind(fork);
+  const wrapToolsWithHooks = fork.wrapToolsWithHooks.bind(fork);
   return Object.assign(fork, {
     resolveModelConfig: async (...config: unknown[]) => {
-      const model = await resolveModelConfig.apply(fork, config);
+      const model = await resolveModelConfig(...config);
       if (!isStreamingModel(model)) return model;
       if (!models.has(model)) models.set(model, calls.model(model));
       return models.get(model);
     },
     // Mastra calls it last, with all tools of a run: also those of sub-agents, workflows and MCP.
     wrapToolsWithHooks: (given: JsonObject, hooks: unknown) => {
-      const wrapped = wrapToolsWithHooks.call(fork, given, hooks);
+      const wrapped = wrapToolsWithHooks(given, hooks);
       const entries = Object.entries(wrapped).map(([name, tool]) => [name, durable(tool, tools)]);
       return Object.fromEntries(entries) as JsonObject;
     },
