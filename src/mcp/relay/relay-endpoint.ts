@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, unsupported } from '../../errors.ts';
 import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
@@ -135,7 +135,11 @@ export class RelayEndpoint implements MessageEndpoint {
     const { id, method, params } = message;
     if (this.#scope.signal.aborted) return toRpcError(id, this.#scope.signal.reason);
     const stateless = metaOf(params)[META.version] !== undefined || method === 'server/discover';
-    if (!this.#canRelay(stateless, method)) return this.#translate(message, options);
+    const hasOwner = options.owner !== undefined;
+    if (!this.#canRelay(stateless, method, hasOwner)) return this.#translate(message, options);
+    // The server knows only the bridge, so it would give the tasks of one owner to another.
+    if (hasOwner && method.startsWith('tasks/'))
+      return toRpcError(id, unsupported('tasks of callers with an owner cannot be relayed'));
     const load = this.#loads.take(options.owner, method);
     if (load instanceof DuolaneError) return toRpcError(id, load);
     try {
@@ -150,10 +154,14 @@ export class RelayEndpoint implements MessageEndpoint {
     }
   }
 
-  /** Whether the server is known to support what the client uses, or nothing else is possible. */
-  #canRelay(stateless: boolean, method: string): boolean {
+  /**
+   * Whether the server is known to support what the client uses, or nothing else is possible. The
+   * requests of callers with an owner are translated: only that keeps their tasks apart.
+   */
+  #canRelay(stateless: boolean, method: string, hasOwner: boolean): boolean {
     const { translate, shared = false } = this.#options;
     if (!translate) return true;
+    if (hasOwner) return false;
     const upstream = this.#upstream;
     if (stateless) return upstream.protocol !== 'session' && (!shared || 'exchange' in upstream);
     // Only `initialize` starts a session that can be passed on.
