@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { dialMessages } from '../../src/mcp/json-rpc/client/dial-messages.ts';
@@ -16,6 +16,7 @@ import type { MessageTransport, ToolSource } from '../../src/mcp/types.ts';
 import { buildEnv } from '../../src/process/index.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { messagePair } from '../support/mcp/message-pair.ts';
+import { eventually } from '../support/busy.ts';
 
 const SERVER = fileURLToPath(new URL('../fixtures/plain-mcp-server.mjs', import.meta.url));
 
@@ -205,7 +206,7 @@ describe.each(Object.entries(FRONTS))('a bridge of a stdio server over %s', (_, 
       client.call('burst', { count: 3_000 }, { progressToken: 'p2' }),
     ]);
     expect(client.count('notifications/progress')).toBe(6_000);
-    await vi.waitFor(() => expect(client.count('notifications/message')).toBe(60));
+    await eventually(() => expect(client.count('notifications/message')).toBe(60));
   });
 
   test('starts a server that exited again, and reports it', async () => {
@@ -221,8 +222,8 @@ describe.each(Object.entries(FRONTS))('a bridge of a stdio server over %s', (_, 
     const after = await client.call('who');
     expect(after).toMatchObject({ clientInfo: { name: 'a' } });
     expect(after['pid']).not.toBe(before['pid']);
-    await vi.waitFor(() => expect(warned.join()).toContain('exited with code 3'));
-    await vi.waitFor(() =>
+    await eventually(() => expect(warned.join()).toContain('exited with code 3'));
+    await eventually(() =>
       expect(client.count('notifications/tools/list_changed')).toBeGreaterThan(0),
     );
     // A server that exits again soon is not started for each request.
@@ -374,7 +375,7 @@ test('clients that disconnect without DELETE do not keep connections to the serv
     await response.text();
     expect(open).toBeLessThanOrEqual(21);
   }
-  await vi.waitFor(() => expect([handler.sessions, open]).toEqual([0, 0]), 5_000);
+  await eventually(() => expect([handler.sessions, open]).toEqual([0, 0]));
 });
 
 const initializeRequest = (): Request =>

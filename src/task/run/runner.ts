@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
-import { isFinal } from '../../event/index.ts';
-import { nextTurn } from '../../event/fold/advance.ts';
-import { recoverRun } from '../../event/fold/recover-run.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
-import type { Agent, AgentStorage, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
+import type { Agent, AgentStorage, Entry, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { checkNumbers } from '../check-numbers.ts';
@@ -14,13 +11,13 @@ import { addListener } from '../../stream/cancellable-generator.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { AgentRun, type RunOptions } from './agent-run.ts';
+import { type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
 import { readWithRetry } from './retry-store.ts';
+import { ClaimedTask } from './claimed-task.ts';
 import { RunStorage } from './run-storage.ts';
-import { isResumable, readEarlierRuns } from './stored-steps.ts';
-import { TaskWriter } from './task-writer.ts';
+import { readEarlierRuns } from './stored-steps.ts';
 
 /**
  * For each run that may be busy, so many runs may wait for a person in memory. Further ones are
@@ -297,106 +294,6 @@ class OwnerRuns implements LimitedOwners {
 
   onChange(listener: () => void): () => void {
     return addListener(this.#listeners, listener);
-  }
-}
-
-/** A claimed task, until it has ended, waits for a person, or is released. */
-class ClaimedTask {
-  readonly done: Promise<void>;
-  readonly #log: TaskLog;
-  readonly #claim: Claim;
-  readonly #agent: Agent;
-  readonly #options: RunOptions;
-  readonly #writer: TaskWriter;
-  readonly #maxAttempts: number;
-  readonly #pause: () => Promise<void>;
-  #run: AgentRun | undefined;
-  #draining: NodeJS.Timeout | undefined;
-  #writing: NodeJS.Timeout | undefined;
-
-  /** `pause` is awaited before a task that was given up is released. */
-  constructor(
-    log: TaskLog,
-    claim: Claim,
-    agent: Agent,
-    options: RunOptions,
-    maxAttempts: number,
-    pause: () => Promise<void>,
-  ) {
-    this.#pause = pause;
-    this.#log = log;
-    this.#claim = claim;
-    this.#agent = agent;
-    this.#options = options;
-    this.#maxAttempts = maxAttempts;
-    this.#writer = new TaskWriter(log, claim, (note) => this.#onNote(note));
-    this.done = this.#serve();
-  }
-
-  /**
-   * Starts no further turn. The run is suspended now if that loses nothing; otherwise it has
-   * `graceMs` to end. After that its agent has `graceMs` to stop, and the store `graceMs` to accept
-   * the last events: the drain does not wait for a store that fails, as with a full disk. The next
-   * claim holder ends the run or resumes it.
-   */
-  drain(graceMs: number): void {
-    if (this.#draining) return;
-    const suspendMs = this.#run?.canSuspend ? 0 : graceMs;
-    this.#draining = setTimeout(() => this.#run?.suspend(), suspendMs);
-    this.#writing = setTimeout(() => this.#writer.giveUp(), suspendMs + 2 * graceMs);
-  }
-
-  async #serve(): Promise<void> {
-    const { task, epoch } = this.#claim;
-    try {
-      // Let the submit resolve before the agent runs: a synchronous agent would delay it.
-      await new Promise((resolve) => setImmediate(resolve));
-      await this.#recover();
-      for (let turn = this.#next(); turn; turn = this.#next()) {
-        const isFirst = this.#run === undefined;
-        this.#run = new AgentRun(this.#agent, this.#writer, this.#options);
-        // The claim has kept the notes that arrived before this listener.
-        if (isFirst) this.#claim.onNote((note) => this.#onNote(note));
-        if ((await this.#run.serve(turn, this.#claim)) === 'suspended') break;
-      }
-    } catch (error) {
-      const failure = DuolaneError.from(error).toJSON();
-      const level = failure.code === 'fenced' ? 'info' : 'error';
-      this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
-      if (failure.code !== 'fenced') await this.#pause();
-    } finally {
-      // If the task has ended or waits, its claim is over, and this does nothing. If the release
-      // fails, the lease expires.
-      await this.#log.release(this.#claim).catch(() => {});
-      // Clear the timers last: a drain may start during the release, and its timers would keep the
-      // process alive.
-      clearTimeout(this.#draining);
-      clearTimeout(this.#writing);
-    }
-  }
-
-  /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
-  async #recover(): Promise<void> {
-    const { snapshot } = this.#writer;
-    // An agent that makes progress between its crashes is called again as often as it takes. A
-    // finished model step is progress only if the agent does not start over.
-    const finished = this.#agent.continues ? (snapshot.mark?.attempt ?? 0) : 0;
-    const attempts = snapshot.attempt - Math.max(snapshot.steps?.attempt ?? 0, finished);
-    const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
-    await this.#writer.put(
-      recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),
-    );
-  }
-
-  #next(): Turn | undefined {
-    const { snapshot } = this.#writer;
-    if (this.#draining || isFinal(snapshot.state)) return undefined;
-    // A suspended task is claimed only when one of its waits is over, by the clock of the store.
-    return nextTurn(snapshot, Infinity);
-  }
-
-  #onNote(note: Entry & Note): void {
-    this.#run?.onNote(note);
   }
 }
 
