@@ -6,8 +6,11 @@ const at = (path: string): URL => new URL(path, import.meta.url);
 const runsSuite = (file: string): boolean =>
   existsSync(at(file)) && readFileSync(at(file), 'utf8').includes('adapterContract(');
 
-/** Folders that several adapters use; neither is an adapter. */
-const SHARED = ['shared', 'stream-json'];
+/**
+ * Folders that several adapters use, and the client of another server, whose agent keeps its model
+ * and its tools to itself: `remote.test.ts` covers it.
+ */
+const SHARED = ['shared', 'stream-json', 'remote'];
 
 verifies('S161', 'every adapter passes the one suite, four of them in every test run', () => {
   const folders = readdirSync(at('../../src/adapters/'), { withFileTypes: true })

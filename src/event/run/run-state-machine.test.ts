@@ -50,6 +50,19 @@ const done = (callId: string): unknown => ({
   output: 1,
 });
 
+test('a suspended run shows nothing that came after a delta that it dropped', () => {
+  const afterStop = (code: ErrorCode, continues: boolean): string[] => {
+    const machine = new RunStateMachine({ turn, task: fresh, continues, logger: quiet });
+    machine.take(call('a'));
+    machine.stop(new DuolaneError(code, 'stopped'));
+    return brief([done('a'), text('lost'), call('b')].flatMap((value) => machine.take(value)));
+  };
+  expect(afterStop('suspended', false)).toEqual(['tool.completed a']);
+  // These do not repeat what was shown.
+  expect(afterStop('suspended', true)).toEqual(['tool.completed a', 'tool.called b']);
+  expect(afterStop('canceled', false)).toEqual(['tool.completed a', 'tool.called b']);
+});
+
 describe('blocks', () => {
   test('an open block is closed before a tool call, another block and the end', () => {
     expect(brief(enforced(text('a'), call('c'), done('c'), text('b'), text('c', 'y')))).toEqual([

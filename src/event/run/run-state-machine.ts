@@ -40,6 +40,9 @@ export class RunStateMachine {
   readonly #artifacts: Set<string>;
   #started = false;
   #stopped: DuolaneError | undefined;
+  // The run is suspended and a delta was dropped. The next run repeats what readers have seen and
+  // goes on from there, so nothing that came after the delta may be shown.
+  #isCutOff = false;
   #ended = false;
 
   constructor(options: RunStateOptions) {
@@ -68,7 +71,7 @@ export class RunStateMachine {
       this.#reporter.warn(event);
       return [];
     }
-    if (this.#isFenced) return [];
+    if (this.#isFenced || this.#isCutOff) return [];
     if (event.type === 'run.started') return this.#restart(event);
     return [...this.#start(), ...this.#apply(event)];
   }
@@ -132,7 +135,10 @@ export class RunStateMachine {
   }
 
   #apply(event: Exclude<AgentEvent, { readonly type: 'run.started' }>): AgentEvent[] {
-    if (this.#stopped && isDelta(event)) return [];
+    if (this.#stopped && isDelta(event)) {
+      this.#isCutOff = this.#stopped.code === 'suspended' && !this.#options.continues;
+      return [];
+    }
     switch (event.type) {
       case 'text.delta':
       case 'reasoning.delta':
