@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/json.ts';
 import { createRegistry, tool } from '../../src/mcp/index.ts';
 import { serve } from '../../src/serve/index.ts';
 import { sleep } from '../../src/stream/index.ts';
-import { memoryLog } from '../../src/task/index.ts';
+import { memoryLog, type TaskLog } from '../../src/task/index.ts';
 import { memoryDatabase, openLog, storeFromCalls, type Store } from '../../src/task/store/index.ts';
 import { LAYERS } from '../layers.ts';
 import { verifies } from '../verifies.ts';
@@ -75,6 +75,42 @@ verifies(
     await log[Symbol.asyncDispose]();
   },
 );
+
+test('a task that ends while a subscriber begins still has its last event in the stream', async () => {
+  const inner = memoryLog();
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let reads = Infinity;
+  // The second read of the subscriber is answered when the task has ended.
+  const get: TaskLog['get'] = async (task) => {
+    if (--reads === 0) {
+      release();
+      while ((await inner.get(task))?.state !== 'completed') await sleep(1);
+    }
+    return inner.get(task);
+  };
+  const log = new Proxy(inner, {
+    get: (target, name) => {
+      const value: unknown = name === 'get' ? get : Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  await using served = await serveAgent(async function* () {
+    yield { type: 'text.delta', id: 't', delta: 'a' };
+    await released;
+    yield { type: 'text.delta', id: 't', delta: 'b' };
+  }, log);
+  const caller = new Caller(served.url);
+  const first = caller.say('go');
+  const task = taskIdOf([(await first.next()).value!]);
+  reads = 2;
+  const events = await all(caller.subscribe(task));
+  reads = Infinity;
+  release();
+  await all(first);
+  expect(folded(events)).toBe('ab');
+  expect(wordOf(events.at(-1)!)).toBe('completed');
+});
 
 verifies(
   'S132',

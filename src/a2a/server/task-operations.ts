@@ -187,7 +187,8 @@ export class Operations {
         // A run that began meanwhile has changed the task. A long log is not read again for the
         // events since: the task has them.
         const isShort = entry.seq <= SHORT_ENTRIES && now?.seq !== entry.seq;
-        if (!now || isShort) return { task, start: { from: entry.seq, entry }, sentTask };
+        if (!now || isShort || isFinal(now.state))
+          return { task, start: { from: entry.seq, entry }, sentTask };
         return { task, start: { from: now.seq, snapshot: now }, sentTask };
       }
       checkEventId(task, after, (await this.#log.get(task))?.seq ?? 0);
@@ -239,8 +240,9 @@ export class Operations {
       const sentTask = await this.#catchUps.take(chars, caller.owner, options);
       // Read again: a stream that waits for memory must not keep the complete task.
       const now = await this.#log.get(task);
-      const start = { from: now?.seq ?? seq, watch: true, ...(now && { snapshot: now }) };
-      return { task, start, sentTask };
+      // The stream of a task that has ended meanwhile needs its last event.
+      if (!now || isFinal(now.state)) return { task, start: { from: seq, watch: true }, sentTask };
+      return { task, start: { from: now.seq, watch: true, snapshot: now }, sentTask };
     };
     const batches = followTaskStream(this.#log, begin, options, this.#viewOptions());
     return { ended: isFinal(state), batches };
