@@ -35,8 +35,9 @@ export async function createMetrics({
   readonly telemetry?: boolean | undefined;
 }): Promise<ServerMetrics> {
   const registry = new Registry();
-  const ownProcess = observeProcess();
   const otel = telemetry ? await openTelemetry() : undefined;
+  // After the step that may fail, so that a server that does not start leaves nothing running.
+  const ownProcess = observeProcess();
   const meters = [registry, ...(otel ? [otel.meter] : [])];
   const observers = [
     ...meters.map((meter) => observeRuns(meter)),
