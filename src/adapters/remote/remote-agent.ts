@@ -136,7 +136,9 @@ class RemoteCall {
       // The caller's run ends here, so no reader is left for the end of the remote task.
       this.#onStarted();
       this.#onEnded();
-      if (!this.#ctx.signal.aborted) await this.#cancel();
+      // A run that is suspended while it waits for a person continues with the same remote task.
+      const continues = error instanceof DuolaneError && error.code === 'suspended';
+      if (!this.#ctx.signal.aborted && !continues) await this.#cancel();
       this.#ctx.signal.throwIfAborted();
       throw error;
     } finally {
