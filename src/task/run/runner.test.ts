@@ -168,12 +168,15 @@ test.each([
   await using log = memoryLog({ pollMs: 600_000 });
   let goOn = (): void => {};
   const open = new Promise<void>((resolve) => (goOn = resolve));
+  let bothRun = (): void => {};
+  const twoRuns = new Promise<void>((resolve) => (bothRun = resolve));
   let running = 0;
   let most = 0;
   const agent: Agent = async function* (given, ctx) {
     if (given.owner === 'bob') return;
     await ctx.ask({ id: 'q', kind: 'question' });
     most = Math.max(most, ++running);
+    if (most === 2) bothRun();
     if (most > 2) goOn();
     await open;
     running--;
@@ -189,6 +192,7 @@ test.each([
   const answer = (task: string): Promise<unknown> =>
     runner.submit({ ...turn(task), ...caller, messageId: `${task}/answer`, parts: [], answers });
   await Promise.all(tasks.map(answer));
+  await twoRuns;
   await runner.submit({ ...turn('bob'), owner: 'bob' });
   for await (const _entry of log.read('bob', 0));
   goOn();

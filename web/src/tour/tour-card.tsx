@@ -21,6 +21,12 @@ const TEXTS: Readonly<Record<Exclude<TourStep, 'done'>, readonly [title: string,
   finish: ['Let it finish', 'The page checks the contract with every event. See Contract above.'],
 };
 
+/** The text of the step `restart` if the run ended before the user had cut and canceled one. */
+const TOO_LATE: readonly [title: string, text: string] = [
+  'The run was faster',
+  'It ended by itself. Press Run again: the same message becomes a new task.',
+];
+
 const STEPS: readonly TourStep[] = ['watch', 'cut', 'reconnect', 'cancel', 'restart', 'finish'];
 
 /** The current step of the tour, and at its end the result in large type. */
@@ -53,7 +59,8 @@ export function TourCard({
       </aside>
     );
   }
-  const [title, text] = TEXTS[step];
+  const isEarly = step === 'restart' && !(tour.wasCut && tour.wasCanceled);
+  const [title, text] = isEarly ? TOO_LATE : TEXTS[step];
   return (
     <aside class={styles['card']} aria-label="Tour" data-part="tour" data-step={step}>
       <p class={styles['count']}>

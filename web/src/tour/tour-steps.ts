@@ -13,13 +13,21 @@ export interface TourFacts {
 
 export type TourStep = 'watch' | 'cut' | 'reconnect' | 'cancel' | 'restart' | 'finish' | 'done';
 
-/** Where the tour is, and what it has counted in the tasks so far. */
+/** Where the tour is, what the user has done, and what it has counted in the tasks so far. */
 export interface TourState {
   readonly step: TourStep;
+  /** The user has lost a connection and got it back. */
+  readonly wasCut: boolean;
+  readonly wasCanceled: boolean;
   readonly tasks: Readonly<Record<string, Pick<TourFacts, 'received' | 'expected'>>>;
 }
 
-export const TOUR_START: TourState = { step: 'watch', tasks: {} };
+export const TOUR_START: TourState = {
+  step: 'watch',
+  wasCut: false,
+  wasCanceled: false,
+  tasks: {},
+};
 
 /** So many entries are worth watching before the connection is cut. */
 const WATCHED = 12;
@@ -35,15 +43,22 @@ export function nextTour(tour: TourState, facts: TourFacts): TourState {
       ? tour.tasks
       : { ...tour.tasks, [task]: { received, expected } };
   const step = nextStep(tour, facts);
-  return step === tour.step && tasks === tour.tasks ? tour : { step, tasks };
+  if (step === tour.step && tasks === tour.tasks) return tour;
+  return {
+    step,
+    wasCut: tour.wasCut || (tour.step === 'reconnect' && step !== 'reconnect'),
+    wasCanceled: tour.wasCanceled || (tour.step === 'cancel' && facts.state === 'canceled'),
+    tasks,
+  };
 }
 
-function nextStep({ step, tasks }: TourState, facts: TourFacts): TourStep {
+function nextStep({ step, wasCut, wasCanceled, tasks }: TourState, facts: TourFacts): TourStep {
   const isOver = FINAL.has(facts.state);
   switch (step) {
     case 'watch':
-      if (isOver) return 'restart'; // too late to cut this run
-      return facts.received >= WATCHED ? 'cut' : step;
+      if (isOver) return 'restart'; // too late for this run: the next one begins here again
+      if (facts.received < WATCHED) return step;
+      return wasCut ? 'cancel' : 'cut';
     case 'cut':
       if (facts.connection === 'disconnected') return 'reconnect';
       return isOver ? 'restart' : step;
@@ -53,7 +68,8 @@ function nextStep({ step, tasks }: TourState, facts: TourFacts): TourStep {
     case 'cancel':
       return isOver ? 'restart' : step;
     case 'restart':
-      return facts.task in tasks ? step : 'finish';
+      if (facts.task in tasks) return step;
+      return wasCut && wasCanceled ? 'finish' : 'watch';
     case 'finish':
       return isOver ? 'done' : step;
     case 'done':
