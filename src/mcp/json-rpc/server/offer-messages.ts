@@ -237,10 +237,11 @@ class MessageServer implements MessageEndpoint {
   /**
    * The caller of a stateless request. Without a session and a login, nothing shows that two
    * requests have the same client, so each gets its own name. A caller name in the request counts:
-   * it cannot be guessed, and servers do not pass it on.
+   * it cannot be guessed, and servers do not pass it on. No such name is one of ours.
    */
   #sender(named: string | undefined, owner: string | undefined, number: number): string {
-    const name = owner === undefined ? (named ?? `#${number}`) : (named ?? '');
+    const own = owner === undefined ? `#${number}` : '';
+    const name = named === undefined ? own : `=${named}`;
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 

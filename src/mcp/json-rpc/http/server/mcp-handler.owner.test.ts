@@ -29,7 +29,7 @@ const registry = createRegistry({
 
 const post = (
   handler: McpHandler,
-  owner: string,
+  owner: string | undefined,
   message: JsonObject,
   headers: Record<string, string> = {},
 ): Promise<Response> =>
@@ -202,6 +202,31 @@ test.each([
   expect(await (await callStateless(handler, 'eve', { name: 'hi' })).text()).toContain('hello');
   release();
   expect(await (await call).text()).toContain('done');
+});
+
+test('a client cannot take the caller name that another request was given', async () => {
+  const callers: unknown[] = [];
+  const source: ToolSource = {
+    info: { name: 'names', version: '1' },
+    listTools: async function* () {},
+    async *callTool(_, options) {
+      callers.push(options?.caller);
+      yield { type: 'result', result: { content: [] } };
+    },
+  };
+  await using handler = mcpHandler(source);
+  const params = { name: 'x', arguments: {} };
+  const headers = {
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-name': 'x',
+  };
+  for (const name of [undefined, '#1', '#2', '#3', '=#1']) {
+    const _meta = { ...STATELESS_META, ...(name !== undefined && { 'duolane/caller': name }) };
+    const message = { id: 1, method: 'tools/call', params: { ...params, _meta } };
+    await post(handler, undefined, message, headers);
+  }
+  expect(new Set(callers).size).toBe(5);
 });
 
 test('a cancel that arrives before its call is applied', async () => {
