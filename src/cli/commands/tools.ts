@@ -82,6 +82,7 @@ async function use(
   let answers: readonly Answer[] = [];
   let state: string | undefined;
   const id = randomUUID();
+  const ask = askUser(terminal, { signal, otherwise: 'decline' });
   for (;;) {
     let asked: Extract<ToolEvent, { readonly type: 'input' }> | undefined;
     const call = { id, name, args, answers, ...(state !== undefined && { state }) };
@@ -100,7 +101,7 @@ async function use(
       );
     const given: Answer[] = [];
     for (const request of asked.requests) {
-      given.push(await askUser(request, terminal, { signal, otherwise: 'decline' }));
+      given.push(await ask(request));
     }
     answers = [...answers, ...given];
     state = asked.state;
