@@ -34,7 +34,10 @@ export async function chooseCliSession(
       store && (isOnDisk ? await hasSession(store, own, options) : await store.has(own));
     if (store && isThere) {
       // Ours continues after a prompt. The vendor's would add a text to it.
-      const progress = await store.openTurn(own, promptId(turn), { again: !isOwnCli(options) });
+      const progress = await store.openTurn(own, promptId(turn), {
+        again: !isOwnCli(options),
+        needsOutput: options.outputFormat !== undefined,
+      });
       const opened = { sessionId: own, store, options: { ...resume, ...sessionStore } };
       if (progress) return { ...opened, progress };
       if (await store.has(own)) return opened;

@@ -132,7 +132,15 @@ async function* runSession(
       : [],
   );
   if (progress?.isEnded) {
-    yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
+    const { lastText, output } = progress;
+    // The text of a result that has a structured output is its JSON text.
+    yield {
+      type: 'run.finished',
+      outcome: 'completed',
+      ...(output
+        ? { text: JSON.stringify(output.value), output: output.value }
+        : { text: lastText }),
+    };
     return;
   }
   const ask = options.ask ?? ctx.ask;
@@ -252,6 +260,7 @@ const NO_PROGRESS: TranscriptProgress = {
   text: '',
   open: [],
   results: new Map(),
+  outputs: new Map(),
   isEnded: false,
   lastText: '',
 };

@@ -10,6 +10,7 @@ import {
   resultEntry,
   type TranscriptCall,
   type TranscriptProgress,
+  type TurnEnds,
   withoutUnanswered,
 } from './transcript-progress.ts';
 
@@ -210,12 +211,13 @@ export class TaskSessionStore implements SessionStore {
    * Prepares the session of this task to be continued: completes its transcript with the messages
    * that the CLI had sent and not written, and removes a message that is incomplete. With `again`,
    * a prompt that the model has not answered is removed, too, to be sent again. Returns how far the
-   * turn of the prompt has come; undefined if the transcript lacks the prompt.
+   * turn of the prompt has come; undefined if the transcript lacks the prompt. `needsOutput`: each
+   * turn ends with a structured output.
    */
   async openTurn(
     sessionId: string,
     prompt: string,
-    { again }: { readonly again: boolean },
+    { again, needsOutput }: TurnEnds & { readonly again: boolean },
   ): Promise<TranscriptProgress | undefined> {
     const prefix = prefixOf({ sessionId });
     const main = await this.#list(prefix);
@@ -229,14 +231,17 @@ export class TaskSessionStore implements SessionStore {
       added.push({ ...nextTo(last ?? { isSidechain: false, userType: 'external' }), ...entry });
     }
     const all = [...entries, ...added];
-    const complete = all.slice(0, all.length - countIncomplete(all));
+    const complete = all.slice(
+      0,
+      all.length - countIncomplete(all, { needsOutput: needsOutput && again }),
+    );
     const kept = again ? withoutUnanswered(complete, prompt) : complete;
     const values = await this.#numbered(prefix, kept.slice(entries.length));
     for (const [key] of [...ahead, ...main.slice(kept.length)]) values[key] = undefined;
     for (const callId of added.flatMap(resultsIn))
       Object.assign(values, forgotten(sessionId, callId));
     if (Object.keys(values).length > 0) await this.#storage.set(values);
-    return readProgress(kept, prompt);
+    return readProgress(kept, prompt, { needsOutput });
   }
 
   /** Writes the result of an open call to the transcript, as the CLI would have done. */
