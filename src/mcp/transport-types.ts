@@ -31,6 +31,8 @@ export interface MessageTransport {
    * take silence as a sign of an old server.
    */
   readonly mayWait?: boolean;
+  /** Whether a person is logging in now. The time limits of requests do not count that time. */
+  readonly isLoggingIn?: boolean;
   /**
    * The id of our request on whose own stream an incoming message arrived, if the transport has
    * such streams.

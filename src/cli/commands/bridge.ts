@@ -61,6 +61,8 @@ export const bridge: Command = {
       token,
       signal,
       capabilities: PASSED_ON,
+      // The clients of a bridge have limits of their own, and their cancellations are passed on.
+      timeoutMs: Infinity,
       protocol: readProtocol(textFlag(flags, 'protocol'), from),
       maxBytes: readBytes(textFlag(flags, 'max-bytes')),
       singleUser: Boolean(flags['single-user']),

@@ -25,6 +25,8 @@ export interface SourceOptions extends Abortable {
   readonly singleUser?: boolean;
   /** The kind of protocol; the default is that of the transport. */
   readonly protocol?: DialMessagesOptions['protocol'] | undefined;
+  /** How long the server may be silent during a request; without it, the default limits hold. */
+  readonly timeoutMs?: number | undefined;
   /** The longest line of a server on stdio, in bytes. */
   readonly maxBytes?: number | undefined;
 }
@@ -32,11 +34,13 @@ export interface SourceOptions extends Abortable {
 /** Dials the source that the user named. Throws `invalid` for an unknown form. */
 export async function dialSource(
   given: string,
-  { token, signal, capabilities, protocol, maxBytes, singleUser = false }: SourceOptions,
+  { token, signal, capabilities, protocol, maxBytes, singleUser = false, timeoutMs }: SourceOptions,
 ): Promise<ToolSource & AsyncDisposable> {
   const [, scheme, rest = ''] = /^(stdio|https?|sses?|grpcs?):(.+)$/s.exec(given) ?? [];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const limits = { timeoutMs, maxTotalMs: timeoutMs && Infinity };
   const options = omitUndefined<DialMessagesOptions>({
+    ...limits,
     signal,
     capabilities,
     protocol,
@@ -58,7 +62,7 @@ export async function dialSource(
     case 'grpc':
     case 'grpcs': {
       const { dialGrpc } = await import('../../mcp/grpc/index.ts');
-      return dialGrpc(omitUndefined<DialGrpcOptions>({ url: given, signal, token }));
+      return dialGrpc(omitUndefined<DialGrpcOptions>({ url: given, signal, token, ...limits }));
     }
     default:
       throw new DuolaneError(
