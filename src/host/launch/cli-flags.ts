@@ -1,5 +1,5 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import { asObject, type JsonObject } from '../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options/options.ts';
 
 interface FlagContext {
@@ -66,7 +66,7 @@ export function flagsOf(
     ...bare('session-mirror', options.sessionStore !== undefined),
     ...(options.additionalDirectories ?? []).flatMap((path) => valued('add-dir', path)),
     ...valued('project-config-root', options.projectConfigRoot),
-    ...(options.plugins ?? []).flatMap(({ path }) => valued('plugin-dir', path)),
+    ...pluginFlags(options),
     ...bare('fork-session', options.forkSession),
     ...valued('resume-session-at', options.resumeSessionAt),
     ...valued('resume-drops-turn', options.resumeDropsTurn),
@@ -85,7 +85,7 @@ const isList = (value: unknown): value is readonly string[] => Array.isArray(val
 function thinkingFlags(thinking: ThinkingConfig | undefined, maxTokens: number | undefined): Flags {
   switch (thinking?.type) {
     case undefined:
-      return valued('max-thinking-tokens', maxTokens);
+      return maxTokens === 0 ? ['--thinking=disabled'] : valued('max-thinking-tokens', maxTokens);
     case 'disabled':
       return ['--thinking=disabled'];
     case 'adaptive':
@@ -99,6 +99,17 @@ function thinkingFlags(thinking: ThinkingConfig | undefined, maxTokens: number |
       ];
   }
 }
+
+/** Whether `initialize` carries the plugins. The CLI then waits for it before it loads any. */
+export const sendsPlugins = ({ plugins = [], pluginDelivery }: SessionOptions): boolean =>
+  pluginDelivery === 'initialize' && plugins.length > 0;
+
+const pluginFlags = (options: SessionOptions): Flags =>
+  sendsPlugins(options)
+    ? ['--await-initialize']
+    : (options.plugins ?? []).flatMap(({ path, skipMcpDiscovery }) =>
+        valued(skipMcpDiscovery ? 'plugin-dir-no-mcp' : 'plugin-dir', path),
+      );
 
 function promptToolOf(options: SessionOptions): string | undefined {
   if (options.permissionPromptToolName !== undefined) return options.permissionPromptToolName;
@@ -138,11 +149,22 @@ function sandboxOf(
   base: JsonObject | undefined,
   sandbox: NonNullable<SessionOptions['sandbox']>,
 ): JsonObject {
-  const joined: JsonObject = { ...asObject(base?.['sandbox']), ...sandbox };
+  const joined = merged(asObject(base?.['sandbox']), sandbox);
   return sandbox.enabled && joined['failIfUnavailable'] === undefined
     ? { ...joined, failIfUnavailable: true }
     : joined;
 }
+
+/** `over` on top of `base`, also inside objects; a list replaces a list. */
+const merged = (base: JsonObject, over: JsonObject): JsonObject => ({
+  ...base,
+  ...Object.fromEntries(
+    Object.entries(over).map(([name, value]) => {
+      const below = base[name];
+      return [name, isObject(value) && isObject(below) ? merged(below, value) : value];
+    }),
+  ),
+});
 
 const extraFlags = (extra: SessionOptions['extraArgs'] = {}): Flags =>
   Object.entries(extra).flatMap(([name, value]) =>

@@ -162,6 +162,7 @@ async function createSessionParts(
     maxLineBytes: options.maxLineBytes,
     logger,
     oneshot: options.oneshot ?? false,
+    verbatim: options.verbatimPrompts,
     expectedId: options.sessionId ?? (options.forkSession ? undefined : options.resume),
     mirror,
     onEnded: () => scope[Symbol.asyncDispose](),
