@@ -137,6 +137,7 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/host/transcripts': 'list sessions, session stores, mirroring',
   'src/host/sdk-types': 'types that carry the names of the official SDK',
   'src/agent-cli': 'entry point of duolane-agent',
+  'src/agent-cli/acp': 'duolane-agent --acp: an agent for editors, one process for each session',
   'src/agent-cli/command-line': 'flags, settings, stdout, text printer',
   'src/agent-cli/loop': 'the agent loop and its handlers for host requests',
   'src/agent-cli/session': 'state that all turns share: history, prompt queue, transcript',

@@ -171,7 +171,7 @@ describe('what the agent asks', () => {
     expect(refused.text).toContain('"code":-32601');
     expect(refused.text).toContain('fs/read_text_file is not provided');
     const methods = {
-      'fs/read_text_file': async ({ path }: JsonObject) => ({ content: `of ${path}` }),
+      'fs/read_text_file': async ({ path }: JsonObject) => ({ content: `of ${String(path)}` }),
     };
     const given = await run(agentOf({ prompt: [read] }, { methods }));
     expect(given.text).toBe('{"content":"of /x"}');
