@@ -31,7 +31,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   adapters: ['errors', 'json', 'ask', 'event'],
   'adapters/cli-agent': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
   'adapters/cli-questions': ['errors', 'ask', 'stream', 'event'],
-  'adapters/choose-cli-session': ['event', 'host'],
+  'adapters/choose-cli-session': ['event', 'host', 'mcp'],
   'adapters/finish-calls': ['json', 'ask', 'event', 'host', 'mcp'],
   'adapters/recorded-tools': ['json', 'host', 'mcp'],
   'adapters/task-session-store': ['json', 'event', 'host', 'mcp'],

@@ -160,9 +160,11 @@ async function* runSession(
     },
     ctx.signal,
     store && {
+      declareServers: progress !== undefined && !isOwnCli(options),
       onMirror: (created) => void (mirror = created),
       beforeRequest: async () => {
         if (!progress) await store.written(promptId(turn), ctx.signal);
+        await store.messageComplete(ctx.signal);
         await store.storeAhead(sessionId, { all: true });
       },
     },
@@ -276,7 +278,11 @@ function* startRun(
 ): Generator<AgentEvent, void, undefined> {
   const isAgain = task.current?.messageId === turn.messageId;
   const text = progress?.text ?? '';
-  const isShownAgain = text !== task.text || task.mark?.unfinished === true;
+  const inTranscript = ({ callId }: OpenCall): boolean =>
+    progress !== undefined &&
+    (progress.results.has(callId) || progress.open.some((call) => call.callId === callId));
+  const isShownAgain =
+    text !== task.text || task.mark?.unfinished === true || !task.calls.every(inTranscript);
   const discard = store !== undefined && isAgain && isShownAgain;
   yield { type: 'run.started', sessionId, ...(discard && { discard }) };
   yield { type: 'status', message: 'Starting...' };

@@ -108,7 +108,10 @@ export async function* continueCalls(
     const decision: LoggedDecision = started ? { allowed: true, args: started } : logged;
     if (!stored && !decision.allowed) {
       const { why } = decision;
-      await store.closeCall(sessionId, call, why === undefined ? INTERRUPTED : refused(why));
+      // The start of a call of our own tools is stored before it is made. No rule of the CLI has
+      // decided about this one, so it must not run here.
+      const unknown = found ? NOT_MADE : INTERRUPTED;
+      await store.closeCall(sessionId, call, why === undefined ? unknown : refused(why));
       yield why === undefined ? interruptedEvent(call) : refusedEvent(call, why);
       continue;
     }
@@ -159,6 +162,14 @@ const INTERRUPTED: ToolResult = {
       type: 'text',
       text: 'The call was interrupted before it returned a result. It may have had effects.',
     },
+  ],
+  isError: true,
+};
+
+/** What the model gets for a call of one of our own tools that waited behind another one. */
+const NOT_MADE: ToolResult = {
+  content: [
+    { type: 'text', text: 'The call was not made, and had no effects. Call it again if needed.' },
   ],
   isError: true,
 };

@@ -12,8 +12,9 @@ const call = { type: 'tool_use', id: 'c1', name: 'Bash', input: {} };
 const result = { type: 'tool_result', tool_use_id: 'c1', content: 'ok' };
 const prompt = entry('user', 'p', [{ type: 'text', text: 'go' }]);
 const context = { type: 'attachment', uuid: 'x' };
-const FREE = { needsOutput: false };
-const STRUCTURED = { needsOutput: true };
+const isNotBegun = (): boolean => false;
+const FREE = { needsOutput: false, isNotBegun };
+const STRUCTURED = { needsOutput: true, isNotBegun };
 
 test('a message is incomplete without its text and without a call', () => {
   const thinking = entry('assistant', 'a1', [{ type: 'thinking', thinking: '…' }]);
@@ -79,4 +80,15 @@ test('a CLI that needs a structured output writes a message again that has not g
   expect(countIncomplete([prompt, entry('assistant', 'a1', [text])], STRUCTURED)).toBe(1);
   expect(countIncomplete([prompt, entry('assistant', 'a1', [text, given])], STRUCTURED)).toBe(1);
   expect(countIncomplete([prompt, entry('assistant', 'a1', [given, call])], STRUCTURED)).toBe(0);
+});
+
+test('a message whose calls were not made may be written again', () => {
+  const message = entry('assistant', 'a1', [text, call, { ...call, id: 'c2' }]);
+  const not = (...begun: readonly string[]): number =>
+    countIncomplete([prompt, message], {
+      needsOutput: false,
+      isNotBegun: ({ callId }) => !begun.includes(callId),
+    });
+  expect(not()).toBe(1);
+  expect(not('c2')).toBe(0);
 });

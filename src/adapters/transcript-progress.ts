@@ -124,23 +124,30 @@ const sameMessage = (a: SessionStoreEntry, b: SessionStoreEntry): boolean =>
 
 const hasCall = (entry: SessionStoreEntry): boolean => blocksOf(entry).some(ofType('tool_use'));
 
+interface IncompleteOptions extends TurnEnds {
+  readonly isNotBegun: (call: Pick<OpenCall, 'callId' | 'name'>) => boolean;
+}
+
 /**
  * How many entries at the end belong to a model message that is incomplete: without a call, and
  * without its text. The model must write such a message again. With `needsOutput` that is also true
  * for a message that has nothing but its text, or that has only given a structured output which the
  * CLI has not accepted yet: a CLI cannot continue there, and such a call has no effects.
+ * `isNotBegun` says of a call that its message may be written again. It is if all calls allow it.
  */
 export function countIncomplete(
   entries: readonly SessionStoreEntry[],
-  { needsOutput }: TurnEnds,
+  { needsOutput, isNotBegun }: IncompleteOptions,
 ): number {
   const last = entries.at(-1);
   if (last?.type !== 'assistant' || !isMain(last)) return 0;
   const from = entries.findLastIndex((entry) => !isMain(entry) || !sameMessage(entry, last)) + 1;
   const message = entries.slice(from);
-  const calls = message.flatMap((entry) => blocksOf(entry).filter(ofType('tool_use')));
+  const calls = message
+    .flatMap((entry) => blocksOf(entry).filter(ofType('tool_use')))
+    .map(({ id, name }) => ({ callId: asString(id), name: asString(name) }));
   if (needsOutput && calls.every(({ name }) => name === OUTPUT_TOOL)) return message.length;
-  if (calls.length > 0) return 0;
+  if (calls.length > 0) return calls.every(isNotBegun) ? message.length : 0;
   const isText = blocksOf(last).at(-1)?.['type'] === 'text';
   const lacksCall = messageOf(last)['stop_reason'] === 'tool_use';
   return isText && !lacksCall ? 0 : message.length;
@@ -163,17 +170,26 @@ export function withoutUnanswered(
 /** The entry that a CLI writes for the result of a call. */
 export function resultEntry({ entry, callId }: TranscriptCall, result: ToolResult): JsonObject {
   const { content, isError } = result;
-  const block = { type: 'tool_result', tool_use_id: callId, content };
+  // As the vendor's CLI writes them, down to the order: it sends them to the model as they are.
+  const block = isError
+    ? { type: 'tool_result', content: errorContent(content), is_error: true, tool_use_id: callId }
+    : { tool_use_id: callId, type: 'tool_result', content };
   return {
     ...nextTo(entry),
     type: 'user',
-    message: { role: 'user', content: [isError ? { ...block, is_error: true } : block] },
+    message: { role: 'user', content: [block] },
     uuid: randomUUID(),
     timestamp: new Date().toISOString(),
     toolUseResult: content,
     sourceToolAssistantUUID: entry.uuid,
   };
 }
+
+/** The vendor's CLI makes one text of an error. */
+const errorContent = (content: ToolResult['content']): unknown =>
+  content.every(({ type }) => type === 'text')
+    ? content.map((part) => asString(asObject(part)['text'])).join('\n\n')
+    : content;
 
 const SHARED = [
   'isSidechain',
