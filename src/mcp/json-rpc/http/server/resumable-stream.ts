@@ -32,7 +32,8 @@ export interface StreamReadOptions extends Abortable {
 /**
  * The messages of one stream to a client. `push` waits while more than 256 KiB wait for the client,
  * connected or not. With a name, events have ids, and sent messages are kept up to the same size
- * for a client that reconnects, the newest one whatever its size. There is one reader at a time: a new one replaces the old one.
+ * for a client that reconnects, the newest one whatever its size. There is one reader at a time: a
+ * new one replaces the old one.
  */
 export class ResumableStream {
   /** Resolves with the first message. */
