@@ -31,6 +31,16 @@ export interface SourceOptions extends Abortable {
   readonly maxBytes?: number | undefined;
 }
 
+/** Parses --protocol. */
+export function readProtocol(given: string | undefined): DialMessagesOptions['protocol'] {
+  if (given === undefined) return undefined;
+  if (given === 'auto' || given === 'session' || given === 'stateless') return given;
+  throw new DuolaneError(
+    'invalid',
+    `invalid --protocol "${given}": expected auto, session or stateless`,
+  );
+}
+
 /** Dials the source that the user named. Throws `invalid` for an unknown form. */
 export async function dialSource(
   given: string,

@@ -163,10 +163,25 @@ export class McpClient implements AsyncDisposable {
       }
       this.#end(new DuolaneError('peer_exited', 'the tool server closed the connection'));
     } catch (error) {
-      this.#end(DuolaneError.from(error, 'network'));
-      // Nothing reads the messages of this server any more.
-      if (this.#unanswered >= MAX_UNANSWERED) await this.#transport.close?.();
+      await this.#break(error);
     }
+  }
+
+  async #break(error: unknown): Promise<void> {
+    this.#end(DuolaneError.from(error, 'network'));
+    // Nothing reads the messages of this server any more.
+    if (this.#unanswered >= MAX_UNANSWERED) await this.#transport.close?.();
+  }
+
+  /** Handles a message on the own stream of a call, and waits until its reader has room. */
+  async take(message: JsonObject, events: CallEvents): Promise<void> {
+    try {
+      this.#dispatch(message);
+    } catch (error) {
+      await this.#break(error);
+      throw error;
+    }
+    await events.room();
   }
 
   #end(reason: DuolaneError): void {

@@ -126,6 +126,7 @@ export class PendingCall {
       const result = await inRounds(client, 'tools/call', params, {
         signal: this.#scope.signal,
         mayBeTask: this.#mayBeTask,
+        onMessage: (message) => client.take(message, this.#events),
         begin: () => {
           // Each round is a request of its own, with the progress token of the first.
           current = client.requests.nextId;
