@@ -217,7 +217,7 @@ async function getPrompt(
 /** The options of a read or a prompt: the user answers the questions of the server. */
 const askable = ({ terminal, signal }: CommandCall): AskOptions => ({
   signal,
-  ask: (request) => askUser(request, terminal, { signal, otherwise: 'decline' }),
+  ask: askUser(terminal, { signal, otherwise: 'decline' }),
 });
 
 const hasNone = (what: string): DuolaneError =>
