@@ -17,7 +17,7 @@ import {
 import { onAbort, raceAbort } from '../../stream/abort.ts';
 import { nameId } from '../../task/name-id.ts';
 import { nextHop } from './hops.ts';
-import { RemoteEvents, textOf } from './remote-events.ts';
+import { RemoteEvents, shortId, taskOf, textOf } from './remote-events.ts';
 
 /** Options of `remote`. */
 export interface RemoteAgentOptions extends Omit<ConnectOptions, 'signal'> {
@@ -123,7 +123,9 @@ class RemoteCall {
       for (;;) {
         for await (const event of stream) {
           await this.#remember(stream, answered);
-          yield* this.#events.receive(event);
+          // Servers send events of other tasks by mistake or on purpose; they are not of this run.
+          if ((taskOf(event) ?? this.#state.task) === this.#state.task)
+            yield* this.#events.receive(event);
         }
         const { status } = stream;
         if (status === undefined || !INTERRUPTED.has(status.state)) {
@@ -214,7 +216,7 @@ class RemoteCall {
     const questions = questionsOf(status);
     const answers = await Promise.all(
       questions.map(async ({ local, remoteId }): Promise<Answer> => {
-        const id = `${this.#turn.messageId}/remote/${round}${local.id}`;
+        const id = `${this.#turn.messageId}/remote/${round}${shortId(local.id)}`;
         const answer = await this.#ctx.ask({ ...local, id });
         return { ...answer, id: remoteId ?? id };
       }),
@@ -309,7 +311,8 @@ const sameQuestions = (
   some: readonly RemoteQuestion[],
   others: readonly RemoteQuestion[],
 ): boolean =>
-  some.length === others.length && some.every(({ local }, at) => local.id === others[at]?.local.id);
+  // By content: an answer must not go to another question with the same id.
+  JSON.stringify(some) === JSON.stringify(others);
 
 function answerParts(
   questions: readonly RemoteQuestion[],
