@@ -140,6 +140,19 @@ test('a card that names another origin gets no credentials', async () => {
   await expect(connectA2A(served.url)).rejects.toMatchObject({ code: 'invalid' });
 });
 
+test('a card that was read over TLS cannot name gRPC without TLS', async () => {
+  const connect = async (url: string): Promise<string> => {
+    const supportedInterfaces = [{ url, protocolBinding: 'GRPC', protocolVersion: '1.0' }];
+    const card = async (): Promise<Response> => Response.json({ name: 'x', supportedInterfaces });
+    await using client = await connectA2A('https://agents.example', { fetch: card });
+    return client.binding;
+  };
+  for (const url of ['grpc://agents.example:50051', 'http://agents.example:50051'])
+    await expect(connect(url)).rejects.toMatchObject({ code: 'invalid' });
+  for (const url of ['agents.example:50051', 'grpcs://agents.example:50051'])
+    expect(await connect(url)).toBe('GRPC');
+});
+
 /** A 0.3 server that says exactly this, stream by stream. */
 async function badServer(
   streams: readonly (readonly unknown[])[],

@@ -313,7 +313,7 @@ const hostile = async (
     const reply = (result: unknown): void => {
       const message = { jsonrpc: '2.0', id, result };
       if (!method.startsWith('SendStreaming')) return send(message);
-      response.setHeader('content-type', 'text/event-stream');
+      if (!response.headersSent) response.setHeader('content-type', 'text/event-stream');
       response.write(`data: ${JSON.stringify(message)}\n\n`);
     };
     handle(method, reply, response);
@@ -374,4 +374,84 @@ test('a server that confirms a cancel and keeps its stream open is disconnected'
   await client.cancel(stream.taskId ?? '');
   await closed;
   expect(await states(first)).toEqual(['canceled']);
+});
+
+/** The state and artifacts of the caller's task after the remote agent has sent these events. */
+async function after(events: readonly object[]): Promise<Snapshot> {
+  const task = { id: 'T', contextId: 'C', status: { state: 'TASK_STATE_WORKING' } };
+  const done = { taskId: 'T', contextId: 'C', status: { state: 'TASK_STATE_COMPLETED' } };
+  const url = await hostile((method, reply, response) => {
+    if (method === 'CancelTask') return reply({ ...task, status: done.status });
+    for (const event of [{ task }, ...events, { statusUpdate: done }]) reply(event);
+    response.end();
+  });
+  const first = await open(remote(url));
+  await using client = await connectA2A(first.url);
+  await client.stream('go').result();
+  const [snapshot] = await allTasks(first.log);
+  if (!snapshot) throw new Error('expected a task');
+  return snapshot;
+}
+
+const artifactOf = (artifact: object, taskId = 'T'): object => ({
+  artifactUpdate: { taskId, contextId: 'C', artifact },
+});
+
+test('events of another task of the remote server are not part of the run', async () => {
+  const status = { state: 'TASK_STATE_WORKING' };
+  const artifacts = [{ artifactId: 'c', parts: [{ text: 'third' }] }];
+  const { text, artifacts: kept } = await after([
+    artifactOf({ artifactId: 'a', parts: [{ text: 'mine' }] }),
+    artifactOf({ artifactId: 'b', parts: [{ text: 'other' }] }, 'U'),
+    artifactOf({ artifactId: 'd', name: 'chart', parts: [{ data: 1 }] }, 'U'),
+    { task: { id: 'U', contextId: 'C', status, artifacts } },
+  ]);
+  expect({ text, kept }).toEqual({ text: 'mine', kept: [] });
+});
+
+test('an address of a remote agent that is not of the web is text', async () => {
+  const hostileUrls = ['file:///etc/passwd', 'javascript:alert(1)', 'data:text/html,x', 'http://['];
+  const parts = [...hostileUrls, 'https://example.com/a', '/b'].map((url) => ({ url }));
+  const { artifacts } = await after([artifactOf({ artifactId: 'x', name: 'links', parts })]);
+  expect(artifacts[0]?.parts).toMatchObject([
+    ...hostileUrls.map((text) => ({ text })),
+    { url: 'https://example.com/a' },
+    { url: expect.stringMatching(/^http:.*\/b$/) as string },
+  ]);
+});
+
+test('a remote agent with ids of any length, or artifacts without end, is limited', async () => {
+  const data = (artifactId: string): object =>
+    artifactOf({ artifactId, name: 'n', parts: [{ data: 1 }] });
+  const { artifacts } = await after([data('i'.repeat(1000)), data('i'.repeat(1000))]);
+  expect(artifacts).toHaveLength(1);
+  expect(artifacts[0]?.artifactId.length).toBeLessThan(100);
+  const { state, error } = await after(Array.from({ length: 5001 }, (_, n) => data(`a${n}`)));
+  expect({ state, code: error?.code }).toEqual({ state: 'failed', code: 'too_large' });
+});
+
+test('an answer is not sent to another question with the same id', async () => {
+  const sent: string[] = [];
+  const statusOf = (text: string): object => {
+    const request = { id: 'q', kind: 'approval', message: text };
+    const message = { messageId: 'm', role: 'ROLE_AGENT', parts: [{ data: { request } }] };
+    return { state: 'TASK_STATE_INPUT_REQUIRED', message };
+  };
+  const taskOf = (text: string): object => ({ id: 'T', contextId: 'C', status: statusOf(text) });
+  const url = await hostile((method, reply, response) => {
+    sent.push(method);
+    const other = taskOf('Delete everything?');
+    if (method === 'SendStreamingMessage') reply({ task: taskOf('Say hello?') });
+    else reply(method === 'GetTask' ? other : { task: other });
+    response.end();
+  });
+  const first = await open(remote(url));
+  await using client = await connectA2A(first.url);
+  const asked = await client.stream('go').result();
+  if (!('status' in asked)) throw new Error('expected a task');
+  const [one] = (await first.log.get(asked.id))?.pending ?? [];
+  const answers = [{ id: one?.id, action: 'accept' }];
+  const again = await client.stream([{ data: { answers } }], { taskId: asked.id }).result();
+  expect(JSON.stringify(again)).toContain('Delete everything?');
+  expect(sent.filter((method) => method === 'SendStreamingMessage')).toHaveLength(1);
 });

@@ -43,6 +43,7 @@ test('every party of the threat model is in a claim', () => {
     'approver',
     'model',
     'tool server',
+    'remote agent',
     'web page',
     'neighbour tenant',
   ]);

@@ -168,8 +168,10 @@ async function readCard(
 function checkOrigin({ url, binding }: Interface, home: URL, trusted: readonly string[]): void {
   const { origin, hostname, protocol, host } = new URL(url);
   const named = origin === 'null' ? `${protocol}//${host}` : origin;
-  // The gRPC binding has its own port, so only the host name has to match.
-  const own = binding === 'GRPC' ? hostname === home.hostname : origin === home.origin;
+  // The gRPC binding has its own port, so only the host name has to match. Credentials for a card
+  // that was read over TLS are sent over TLS only.
+  const isSafe = protocol === 'grpcs:' || home.protocol !== 'https:';
+  const own = binding === 'GRPC' ? isSafe && hostname === home.hostname : origin === home.origin;
   if (own || trusted.includes(named)) return;
   throw new DuolaneError(
     'invalid',

@@ -17,7 +17,7 @@ import {
 import { onAbort, raceAbort } from '../../stream/abort.ts';
 import { nameId } from '../../task/name-id.ts';
 import { nextHop } from './hops.ts';
-import { RemoteEvents, textOf } from './remote-events.ts';
+import { RemoteEvents, shortId, taskOf, textOf } from './remote-events.ts';
 import { answerParts, questionsOf, sameQuestions } from './remote-questions.ts';
 
 /** Options of `remote`. */
@@ -132,7 +132,9 @@ export class RemoteCall {
       for (;;) {
         for await (const event of stream) {
           await this.#remember(stream, answered);
-          yield* this.#events.receive(event);
+          // Servers send events of other tasks by mistake or on purpose; they are not of this run.
+          if ((taskOf(event) ?? this.#state.task) === this.#state.task)
+            yield* this.#events.receive(event);
         }
         const { status } = stream;
         if (status === undefined || !INTERRUPTED.has(status.state)) {
@@ -223,7 +225,7 @@ export class RemoteCall {
     const questions = questionsOf(status);
     const answers = await Promise.all(
       questions.map(async ({ local, remoteId }): Promise<Answer> => {
-        const id = `${this.#turn.messageId}/remote/${round}${local.id}`;
+        const id = `${this.#turn.messageId}/remote/${round}${shortId(local.id)}`;
         const answer = await this.#ctx.ask({ ...local, id });
         return { ...answer, id: remoteId ?? id };
       }),

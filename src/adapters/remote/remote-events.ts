@@ -1,7 +1,12 @@
 import type { A2AArtifact, A2APart, A2AStreamEvent, A2ATask } from '../../a2a/protocol/model.ts';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, tooLarge } from '../../errors.ts';
 import type { AgentEvent, Part } from '../../event/types.ts';
 import { omitUndefined } from '../../json.ts';
+import { nameId } from '../../task/name-id.ts';
+
+/** How many artifacts other than text a remote agent may send: each later one costs more. */
+const MAX_ARTIFACTS = 5_000;
+const MAX_ID_CHARS = 256;
 
 /** What the caller's log already has of the remote run, when the caller is called again. */
 export interface ShownBefore {
@@ -104,7 +109,10 @@ export class RemoteEvents {
   }
 
   #putArtifact(artifact: A2AArtifact, append = false, last?: true): readonly AgentEvent[] {
-    const { artifactId, name, metadata } = artifact;
+    const { name, metadata } = artifact;
+    const artifactId = shortId(artifact.artifactId);
+    if (!this.#artifacts.has(artifactId) && this.#artifacts.size >= MAX_ARTIFACTS)
+      throw tooLarge(`the artifacts of the remote agent exceed the limit (${MAX_ARTIFACTS})`);
     const parts = artifact.parts.map((part) => decodePart(part, this.#baseUrl));
     // Nothing to append to: the caller was started again, or the agent never sent a beginning.
     const appends = append && this.#artifacts.has(artifactId);
@@ -133,7 +141,23 @@ const isText = ({ name = '', parts }: A2AArtifact): boolean =>
 export const textOf = (parts: readonly A2APart[]): string =>
   parts.map(({ text = '' }) => text).join('');
 
-/** A part of the remote agent for the caller's log. Links are made absolute. */
+/** An id of the remote agent. A long one is replaced, since logs and readers keep ids. */
+export const shortId = (id: string): string => (id.length > MAX_ID_CHARS ? nameId(id) : id);
+
+/** The id of the task that an event belongs to; undefined for a message. */
+export function taskOf(event: A2AStreamEvent): string | undefined {
+  if ('task' in event) return event.task.id;
+  if ('statusUpdate' in event) return event.statusUpdate.taskId;
+  return 'artifactUpdate' in event ? event.artifactUpdate.taskId : undefined;
+}
+
+const WEB: ReadonlySet<string> = new Set(['http:', 'https:']);
+
+/**
+ * A part of the remote agent for the caller's log. Links are made absolute. Any other address than
+ * one of the web becomes text: a reader on another machine must not open its own files by it, or
+ * run a script.
+ */
 export function decodePart(part: A2APart, baseUrl: string): Part {
   const { text, data, url, raw, mediaType, filename, metadata } = part;
   const common = omitUndefined({ mediaType, metadata });
@@ -147,8 +171,10 @@ export function decodePart(part: A2APart, baseUrl: string): Part {
     };
   }
   if (url !== undefined) {
-    const absolute = URL.canParse(url, baseUrl) ? new URL(url, baseUrl).href : url;
-    return { url: absolute, ...common, ...omitUndefined({ filename }) };
+    const absolute = URL.canParse(url, baseUrl) ? new URL(url, baseUrl) : undefined;
+    if (!absolute || !WEB.has(absolute.protocol))
+      return { text: url, mediaType: 'text/plain', ...omitUndefined({ metadata }) };
+    return { url: absolute.href, ...common, ...omitUndefined({ filename }) };
   }
   return { data, ...common };
 }

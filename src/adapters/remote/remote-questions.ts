@@ -32,12 +32,14 @@ const isQuestion = (value: JsonObject): value is JsonObject & InputRequest =>
   typeof value['id'] === 'string' &&
   (value['kind'] === 'approval' || value['kind'] === 'question' || value['kind'] === 'auth');
 
-/** Whether a status still asks what an answer is for. */
+/**
+ * Whether a status still asks what an answer is for. By content: an answer must not go to another
+ * question with the same id.
+ */
 export const sameQuestions = (
   some: readonly RemoteQuestion[],
   others: readonly RemoteQuestion[],
-): boolean =>
-  some.length === others.length && some.every(({ local }, at) => local.id === others[at]?.local.id);
+): boolean => JSON.stringify(some) === JSON.stringify(others);
 
 /** The message with the answers, in the form that the agent takes. */
 export function answerParts(
