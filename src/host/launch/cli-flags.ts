@@ -2,9 +2,15 @@ import { DuolaneError, errorMessage } from '../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../json.ts';
 import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options/options.ts';
 
+/** An in-process server in the command line. */
+interface DeclaredSdkServer {
+  readonly type: string;
+  readonly name: string;
+}
+
 interface FlagContext {
-  /** The servers of `mcpServers` that the CLI connects to, for `--mcp-config`. */
-  readonly processServers: Readonly<Record<string, ProcessServerConfig>>;
+  /** The servers for `--mcp-config`. */
+  readonly configured: Readonly<Record<string, ProcessServerConfig | DeclaredSdkServer>>;
 }
 
 const STREAM_JSON = '--output-format stream-json --verbose --input-format stream-json'.split(' ');
@@ -27,10 +33,7 @@ const listed = (name: string, values: readonly string[] = []): Flags =>
 const bare = (name: string, on: boolean | undefined): Flags => (on ? [`--${name}`] : []);
 
 /** The options as arguments of a stream-json CLI, in the order of the official SDK. */
-export function flagsOf(
-  options: SessionOptions,
-  { processServers }: FlagContext,
-): readonly string[] {
+export function flagsOf(options: SessionOptions, { configured }: FlagContext): readonly string[] {
   const { tools } = options;
   const settings = settingsOf(options);
   return [
@@ -53,8 +56,8 @@ export function flagsOf(
     ...listed('allowedTools', [...(options.allowedTools ?? []), ...skillRules(options.skills)]),
     ...listed('disallowedTools', options.disallowedTools),
     ...valued('tools', tools === undefined ? undefined : isList(tools) ? tools : 'default'),
-    ...(Object.keys(processServers).length > 0
-      ? ['--mcp-config', JSON.stringify({ mcpServers: processServers })]
+    ...(Object.keys(configured).length > 0
+      ? ['--mcp-config', JSON.stringify({ mcpServers: configured })]
       : []),
     ...valued('setting-sources', options.settingSources),
     ...bare('strict-mcp-config', options.strictMcpConfig),
