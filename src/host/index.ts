@@ -22,11 +22,15 @@ export type {
   OnElicitation,
 } from './callbacks/elicitation.ts';
 export type { PeerReport } from './session/peer-error.ts';
+export * from './sdk-types/alias-types.ts';
 export * from './sdk-types/hook-types.ts';
 export type * from './sdk-types/cli-info-types.ts';
 export { officialCli } from './launch/cli-launch.ts';
 export type * from './sdk-types/message-types.ts';
+export type * from './sdk-types/notice-message-types.ts';
 export { asStream, type HostMessage, type HostMessageSubtype } from './frames/host-messages.ts';
+// The content of a settings file; the CLI checks its members.
+export type { JsonObject as Settings } from '../json.ts';
 export { openSession } from './session/open-session.ts';
 export type {
   AgentDefinition,
@@ -46,7 +50,10 @@ export type {
   SettingSource,
   StallOptions,
   SystemPrompt,
+  ThinkingAdaptive,
   ThinkingConfig,
+  ThinkingDisabled,
+  ThinkingEnabled,
   ToolConfig,
   UserDialogRequest,
   UserDialogResult,
@@ -59,6 +66,25 @@ export {
   listSessions,
   type SessionQuery,
 } from './transcripts/list-sessions.ts';
+export {
+  archiveSession,
+  deleteSession,
+  renameSession,
+  type SessionMutationOptions,
+  tagSession,
+  unarchiveSession,
+} from './transcripts/edit-session.ts';
+export {
+  forkSession,
+  type ForkSessionOptions,
+  type ForkSessionResult,
+} from './transcripts/fork-session.ts';
+export {
+  getSubagentMessages,
+  importSessionToStore,
+  type ImportSessionToStoreOptions,
+  listSubagents,
+} from './transcripts/subagent-transcripts.ts';
 export type {
   SpawnClaudeCodeProcess,
   SpawnedProcess,

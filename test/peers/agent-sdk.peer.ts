@@ -1,17 +1,24 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import * as host from '../../src/host/index.ts';
 import { compareRecordings, type Difference, differencesOf } from './agent-sdk/compare.ts';
 import { reasonFor } from './agent-sdk/explained.ts';
 import { METHOD_CASES } from './agent-sdk/method-cases.ts';
 import { OPTION_CASES } from './agent-sdk/option-cases.ts';
+import { REFUSED_ENTRIES, REFUSED_EXPORTS } from './agent-sdk/refused-exports.ts';
 import { realRequest } from './agent-sdk/real-request.ts';
 import { type Case, runCase, type Sdk } from './agent-sdk/run-case.ts';
 import { peer } from '../peers.ts';
+import doors from '../repo/doors.json' with { type: 'json' };
 import { findRealCli } from '../support/real-cli.ts';
 import { suite } from '../verifies.ts';
 
 const official = await peer('agent-sdk');
 const { command, missing } = await findRealCli('claude-cli-2.1');
+
+/** A name that the type file of the package exports. */
+const EXPORT = /^export declare (?:abstract )?(?:type|interface|function|class|const) (\w+)/gm;
 
 const LONG = { timeout: 1_500_000 };
 
@@ -20,6 +27,24 @@ const LONG = { timeout: 1_500_000 };
  * except what `explained.ts` and docs/guides/migrate-agent-sdk.md give a reason for.
  */
 suite('programs of the official SDK on the host', official.reason, () => {
+  test('every export is present, or refused with a reason', () => {
+    const folder = join(official.path, 'node_modules/@anthropic-ai/claude-agent-sdk');
+    const types = readFileSync(join(folder, 'sdk.d.ts'), 'utf8');
+    const names = [...types.matchAll(EXPORT)].map(([, name]) => name ?? '');
+    const ours = new Set(doors['.']);
+    const present = names.filter((name) => ours.has(name));
+    const absent = names.filter((name) => !ours.has(name));
+    process.stdout.write(`exports: ${names.length}, ${present.length} present\n`);
+    expect(absent.toSorted()).toEqual(Object.keys(REFUSED_EXPORTS).toSorted());
+    const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+      exports: object;
+    };
+    expect(Object.keys(exports)).toEqual(
+      expect.arrayContaining(['.', ...Object.keys(REFUSED_ENTRIES)]),
+    );
+    expect(Object.keys(exports)).toHaveLength(1 + Object.keys(REFUSED_ENTRIES).length);
+  });
+
   test('options: what a recording CLI gets', LONG, async () => {
     expect(await compareAll('options', OPTION_CASES, recorded)).toEqual([]);
   });

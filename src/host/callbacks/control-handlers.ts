@@ -1,4 +1,4 @@
-import { asObject, asString, isObject } from '../../json.ts';
+import { asObject, asString, isObject, omitUndefined } from '../../json.ts';
 import type { ControlHandler } from '../../wire/control-link.ts';
 import { answerElicitation } from './elicitation.ts';
 import type { HookRegistry } from './hook-registry.ts';
@@ -16,11 +16,11 @@ export interface ServeParts {
 
 function dialogOf(request: ControlRequest): UserDialogRequest {
   const { dialog_kind: kind, payload, tool_use_id: id } = request;
-  return {
+  return omitUndefined<UserDialogRequest>({
     dialogKind: asString(kind),
     payload: asObject(payload),
-    ...(typeof id === 'string' && { toolUseID: id }),
-  };
+    toolUseID: typeof id === 'string' ? id : undefined,
+  });
 }
 
 /**

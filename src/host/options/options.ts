@@ -82,10 +82,14 @@ export type OnUserDialog = (
 /** Settings of built-in tools. `previewFormat`: what the model writes into previews of choices. */
 export type ToolConfig = { askUserQuestion?: { previewFormat?: 'markdown' | 'html' } };
 
-export type ThinkingConfig =
-  | { readonly type: 'adaptive'; readonly display?: string }
-  | { readonly type: 'enabled'; readonly budgetTokens?: number; readonly display?: string }
-  | { readonly type: 'disabled' };
+export type ThinkingAdaptive = { readonly type: 'adaptive'; readonly display?: string };
+export type ThinkingEnabled = {
+  readonly type: 'enabled';
+  readonly budgetTokens?: number;
+  readonly display?: string;
+};
+export type ThinkingDisabled = { readonly type: 'disabled' };
+export type ThinkingConfig = ThinkingAdaptive | ThinkingEnabled | ThinkingDisabled;
 
 export type EffortLevel = 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 

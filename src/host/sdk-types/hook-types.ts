@@ -139,7 +139,50 @@ export type ElicitationResultHookInput = Input<
   }
 >;
 
+export type SetupHookInput = Input<'Setup', { trigger: 'init' | 'maintenance' }>;
+export type UserPromptExpansionHookInput = Input<
+  'UserPromptExpansion',
+  { prompt: string; command_name: string; command_args: string; expansion_type: string }
+>;
+/** A member of a team has nothing to do. */
+export type TeammateIdleHookInput = Input<
+  'TeammateIdle',
+  { teammate_name: string; team_name: string }
+>;
+type TeamTask = {
+  task_id: string;
+  task_subject: string;
+  task_description?: string;
+  teammate_name?: string;
+  team_name?: string;
+};
+export type TaskCreatedHookInput = Input<'TaskCreated', TeamTask>;
+export type TaskCompletedHookInput = Input<'TaskCompleted', TeamTask>;
+export type ConfigChangeHookInput = Input<'ConfigChange', { source: string; file_path?: string }>;
+export type CwdChangedHookInput = Input<'CwdChanged', { old_cwd: string; new_cwd: string }>;
+export type FileChangedHookInput = Input<
+  'FileChanged',
+  { file_path: string; event: 'change' | 'add' | 'unlink' }
+>;
+export type InstructionsLoadedHookInput = Input<
+  'InstructionsLoaded',
+  { file_path: string; memory_type: string; load_reason: string; globs?: string[] }
+>;
+export type WorktreeCreateHookInput = Input<'WorktreeCreate', { name: string }>;
+export type WorktreeRemoveHookInput = Input<'WorktreeRemove', { worktree_path: string }>;
+
 type Described =
+  | SetupHookInput
+  | UserPromptExpansionHookInput
+  | TeammateIdleHookInput
+  | TaskCreatedHookInput
+  | TaskCompletedHookInput
+  | ConfigChangeHookInput
+  | CwdChangedHookInput
+  | FileChangedHookInput
+  | InstructionsLoadedHookInput
+  | WorktreeCreateHookInput
+  | WorktreeRemoveHookInput
   | PreToolUseHookInput
   | PostToolUseHookInput
   | PostToolUseFailureHookInput
@@ -164,14 +207,11 @@ type OtherEvent = Exclude<HookEvent, Described['hook_event_name']>;
 /** The input of a hook: the common fields and those of its event. */
 export type HookInput = Described | Input<OtherEvent, { readonly [field: string]: unknown }>;
 
+/** The reasons of a SessionEnd hook. */
+export const EXIT_REASONS = ['clear', 'resume', 'logout', 'prompt_input_exit', 'other'] as const;
+
 /** Why a session ended. */
-export type ExitReason =
-  | 'clear'
-  | 'resume'
-  | 'logout'
-  | 'prompt_input_exit'
-  | 'other'
-  | 'bypass_permissions_disabled';
+export type ExitReason = (typeof EXIT_REASONS)[number] | 'bypass_permissions_disabled';
 
 export type HookPermissionDecision = 'allow' | 'deny' | 'ask' | 'defer';
 
@@ -216,7 +256,52 @@ export type PermissionRequestHookSpecificOutput = {
     | { behavior: 'deny'; message?: string; interrupt?: boolean };
 };
 
+/** An output that adds a text to what the model gets. */
+type ContextOutput<Event extends HookEvent> = { hookEventName: Event; additionalContext?: string };
+
+export type SetupHookSpecificOutput = ContextOutput<'Setup'>;
+export type SubagentStartHookSpecificOutput = ContextOutput<'SubagentStart'>;
+export type NotificationHookSpecificOutput = ContextOutput<'Notification'>;
+export type PostToolUseFailureHookSpecificOutput = ContextOutput<'PostToolUseFailure'>;
+export type PostToolBatchHookSpecificOutput = ContextOutput<'PostToolBatch'>;
+export type UserPromptExpansionHookSpecificOutput = ContextOutput<'UserPromptExpansion'>;
+export type StopHookSpecificOutput = ContextOutput<'Stop'>;
+export type SubagentStopHookSpecificOutput = ContextOutput<'SubagentStop'>;
+export type PermissionDeniedHookSpecificOutput = {
+  hookEventName: 'PermissionDenied';
+  /** The model may try the call again. */
+  retry?: boolean;
+};
+type AnsweringOutput<Event extends HookEvent> = {
+  hookEventName: Event;
+  action?: 'accept' | 'decline' | 'cancel';
+  content?: Record<string, unknown>;
+};
+export type ElicitationHookSpecificOutput = AnsweringOutput<'Elicitation'>;
+export type ElicitationResultHookSpecificOutput = AnsweringOutput<'ElicitationResult'>;
+type WatchingOutput<Event extends HookEvent> = { hookEventName: Event; watchPaths?: string[] };
+export type CwdChangedHookSpecificOutput = WatchingOutput<'CwdChanged'>;
+export type FileChangedHookSpecificOutput = WatchingOutput<'FileChanged'>;
+export type WorktreeCreateHookSpecificOutput = {
+  hookEventName: 'WorktreeCreate';
+  worktreePath: string;
+};
+
 type DescribedOutput =
+  | SetupHookSpecificOutput
+  | SubagentStartHookSpecificOutput
+  | NotificationHookSpecificOutput
+  | PostToolUseFailureHookSpecificOutput
+  | PostToolBatchHookSpecificOutput
+  | UserPromptExpansionHookSpecificOutput
+  | StopHookSpecificOutput
+  | SubagentStopHookSpecificOutput
+  | PermissionDeniedHookSpecificOutput
+  | ElicitationHookSpecificOutput
+  | ElicitationResultHookSpecificOutput
+  | CwdChangedHookSpecificOutput
+  | FileChangedHookSpecificOutput
+  | WorktreeCreateHookSpecificOutput
   | PreToolUseHookSpecificOutput
   | PostToolUseHookSpecificOutput
   | UserPromptSubmitHookSpecificOutput

@@ -6,6 +6,7 @@ import type {
   MessageStreamEvent,
 } from './messages-api-types.ts';
 import type { HookEvent } from './hook-types.ts';
+import type { SDKNoticeMessage } from './notice-message-types.ts';
 import type { PermissionMode } from './permission-types.ts';
 
 // Types and not interfaces, so that a message is also a JsonObject: it may have members that are
@@ -320,15 +321,9 @@ export type SDKOtherMessage = Partial<Common> &
     | {
         type: 'system';
         subtype:
-          | 'commands_changed'
           | 'control_request_progress'
-          | 'files_persisted'
-          | 'memory_recall'
-          | 'mirror_error'
           | 'model_refusal_fallback'
           | 'model_refusal_no_fallback'
-          | 'notification'
-          | 'plugin_install'
           | 'session_title_changed'
           | 'session_writes_lost'
           | 'stalled'
@@ -338,14 +333,7 @@ export type SDKOtherMessage = Partial<Common> &
           | 'worker_shutting_down';
       }
     | {
-        type:
-          | 'active_goal'
-          | 'auth_status'
-          | 'command_lifecycle'
-          | 'conversation_reset'
-          | 'prompt_suggestion'
-          | 'rate_limit_event'
-          | 'tool_use_summary';
+        type: 'active_goal' | 'command_lifecycle' | 'conversation_reset';
       }
   );
 
@@ -374,4 +362,5 @@ export type SDKMessage =
   | SDKLocalCommandOutputMessage
   | SDKElicitationCompleteMessage
   | SDKToolProgressMessage
+  | SDKNoticeMessage
   | SDKOtherMessage;

@@ -7,6 +7,8 @@ import {
   projectKey,
   type SessionStoreEntry,
 } from '../../wire/transcript.ts';
+import { omitUndefined } from '../../json.ts';
+import { readArchived } from './archive-mark.ts';
 import type { SessionStore } from './session-store.ts';
 import {
   infoOf,
@@ -27,8 +29,11 @@ export interface SessionQuery {
   readonly sessionStore?: SessionStore;
 }
 
-interface Found {
+/** A transcript in a folder or a store. */
+export interface FoundSession {
   readonly sessionId: string;
+  /** Its path; absent in a store. */
+  readonly file?: string;
   readonly lastModified: number;
   readonly fileSize?: number;
   readonly load: () => Promise<readonly SessionStoreEntry[]>;
@@ -37,7 +42,7 @@ interface Found {
 /** The sessions of a project, the latest first. Sessions without a prompt are left out. */
 export async function listSessions(query: SessionQuery = {}): Promise<SDKSessionInfo[]> {
   const { limit = Infinity, offset = 0 } = query;
-  const found = (await find(query)).toSorted((a, b) => b.lastModified - a.lastModified);
+  const found = (await findSessions(query)).toSorted((a, b) => b.lastModified - a.lastModified);
   const infos: SDKSessionInfo[] = [];
   // Read one after the other: most callers want a few of many, and a transcript can be large.
   for (const each of found) {
@@ -53,7 +58,7 @@ export async function getSessionInfo(
   sessionId: string,
   query: SessionQuery = {},
 ): Promise<SDKSessionInfo | undefined> {
-  const found = (await find(query)).find((each) => each.sessionId === sessionId);
+  const found = (await findSessions(query)).find((each) => each.sessionId === sessionId);
   return found && describe(found);
 }
 
@@ -63,14 +68,21 @@ export async function getSessionMessages(
   query: SessionQuery = {},
 ): Promise<SessionMessage[]> {
   const { limit = Infinity, offset = 0 } = query;
-  const found = (await find(query)).find((each) => each.sessionId === sessionId);
+  const found = (await findSessions(query)).find((each) => each.sessionId === sessionId);
   return found ? messagesOf(await found.load()).slice(offset, offset + limit) : [];
 }
 
-const describe = async ({ sessionId, load, ...file }: Found): Promise<SDKSessionInfo | undefined> =>
-  infoOf(sessionId, await load(), file);
+async function describe(found: FoundSession): Promise<SDKSessionInfo | undefined> {
+  const { sessionId, load, file, ...rest } = found;
+  const archived = file === undefined ? undefined : await readArchived(file);
+  return infoOf(sessionId, await load(), omitUndefined({ ...rest, archived }));
+}
 
-async function find({ dir, sessionStore }: SessionQuery): Promise<readonly Found[]> {
+/** All sessions of a project, or of all projects. */
+export async function findSessions({
+  dir,
+  sessionStore,
+}: SessionQuery): Promise<readonly FoundSession[]> {
   if (sessionStore) return inStore(sessionStore, projectKey(dir ?? process.cwd()));
   const roots = configDirs(process.env);
   const projects = dir
@@ -79,7 +91,7 @@ async function find({ dir, sessionStore }: SessionQuery): Promise<readonly Found
   return (await Promise.all(projects.map(onDisk))).flat();
 }
 
-async function inStore(store: SessionStore, key: string): Promise<readonly Found[]> {
+async function inStore(store: SessionStore, key: string): Promise<readonly FoundSession[]> {
   const listed = (await store.listSessions?.(key)) ?? [];
   return listed.map(({ sessionId, mtime }) => ({
     sessionId,
@@ -88,7 +100,7 @@ async function inStore(store: SessionStore, key: string): Promise<readonly Found
   }));
 }
 
-async function onDisk(folder: string): Promise<readonly Found[]> {
+async function onDisk(folder: string): Promise<readonly FoundSession[]> {
   const files = (await entriesOf(folder)).filter((file) =>
     /[\\/](?!agent-)[^\\/]+\.jsonl$/.test(file),
   );
@@ -98,7 +110,7 @@ async function onDisk(folder: string): Promise<readonly Found[]> {
       const sessionId = file.slice(folder.length + 1, -'.jsonl'.length);
       const load = async (): Promise<SessionStoreEntry[]> =>
         parseTranscript(await readFile(file, 'utf8'));
-      return { sessionId, lastModified: Math.floor(mtimeMs), fileSize: size, load };
+      return { sessionId, file, lastModified: Math.floor(mtimeMs), fileSize: size, load };
     }),
   );
 }

@@ -21,13 +21,15 @@ export interface SDKSessionInfo {
   readonly cwd?: string;
   readonly tag?: string;
   readonly createdAt?: number;
+  /** Whether the session was archived; absent if it never was. */
+  readonly archived?: boolean;
 }
 
 /** Describes a session; undefined for one without a prompt, which cannot be resumed. */
 export function infoOf(
   sessionId: string,
   entries: readonly SessionStoreEntry[],
-  file: { readonly lastModified: number; readonly fileSize?: number },
+  file: Pick<SDKSessionInfo, 'lastModified' | 'fileSize' | 'archived'>,
 ): SDKSessionInfo | undefined {
   const first = entries.find(isPrompt);
   const firstPrompt = first && shortened(promptText(first) ?? '');
@@ -44,7 +46,8 @@ export function infoOf(
     firstPrompt,
     gitBranch,
     cwd,
-    tag,
+    // An empty tag removes an earlier one.
+    tag: tag || undefined,
     createdAt: Number.isFinite(created) ? created : undefined,
   });
 }
@@ -56,6 +59,8 @@ export interface SessionMessage {
   readonly session_id: string;
   readonly message: unknown;
   readonly parent_tool_use_id: null;
+  /** On messages of a sub-agent. */
+  readonly parent_agent_id?: string | null;
   readonly timestamp?: string;
 }
 
