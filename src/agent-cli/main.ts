@@ -214,6 +214,7 @@ async function furtherSettings(
   }
   if (process.env['CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING'] === 'true')
     ignored.push('enableFileCheckpointing');
+  if (process.env['CLAUDE_CODE_QUESTION_PREVIEW_FORMAT'] !== undefined) ignored.push('toolConfig');
   return { others, notices: ignored.map((what) => `${what} is not supported and was ignored`) };
 }
 

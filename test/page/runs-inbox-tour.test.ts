@@ -196,6 +196,7 @@ suite('browser', opened.missing, () => {
     await using server = await startServer(['ai-doctor'], [], { DUOLANE_TOUR: '1' });
     const page = await open(server.url);
     await page.locator('[data-part=tour]').waitFor();
+    expect(await page.locator('[data-part=tour]').count()).toBe(1);
   });
 });
 

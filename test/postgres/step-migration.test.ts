@@ -29,6 +29,7 @@ suite('postgres: a schema of the version before', postgresMissing, () => {
     await pool.query(`set search_path to ${schema};
       drop table task_values; drop table session_entries; drop table blob_chunks;
       drop table blobs; drop index tasks_due;
+      drop index tasks_state;
       alter table tasks drop column due_at;
       delete from migrations where version > 3; reset search_path`);
 

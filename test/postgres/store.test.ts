@@ -3,6 +3,7 @@ import { Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Turn } from '../../src/event/types.ts';
 import { type Claim, createRunner, type TaskLog } from '../../src/task/index.ts';
+import { filterCondition } from '../../src/task/store/filter-condition.ts';
 import { openLog, type Store } from '../../src/task/store/index.ts';
 import {
   type PgClient,
@@ -66,6 +67,30 @@ suite('postgres store', postgresMissing, () => {
       await logs[0]?.submit(turn('a', 't'));
       expect(await logs[9]?.get('t')).toMatchObject({ seq: 1 });
       await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
+    });
+
+    test('a list by state reads the tasks of that state only', async () => {
+      const schema = server.schema();
+      await (await open(schema))[Symbol.asyncDispose]();
+      const pool = new Pool({ connectionString: server.url });
+      await pool.query(`insert into ${schema}.tasks(id, agent, context, owner, tenant, party, state,
+          seq, rev, epoch, lease_until, needs_run, changed_at, ended_at)
+        select 't' || n, 'a', 'c' || n, 'ann', '', '', state, 1, 1, 1, 0, false, n,
+          case when state = 'working' then null else n end
+        from (select n, case n % 1000 when 1 then 'failed' when 2 then 'working' else 'completed' end
+          as state from generate_series(1, 5000) as n) as rows;
+        analyze ${schema}.tasks`);
+      for (const state of ['working', 'failed'] as const)
+        for (const filter of [{}, { owner: 'ann' }, { owner: 'ann', agent: 'a' }]) {
+          const { where, values } = filterCondition({ ...filter, state }, (n) => `$${n}`);
+          const { rows } = await pool.query(
+            `explain (format json) select id from ${schema}.tasks where ${where}
+              order by changed_at desc, key desc limit 50`,
+            values,
+          );
+          expect(JSON.stringify(rows)).toMatch(/"Index Name":"tasks_state"/);
+        }
+      await pool.end();
     });
 
     test('tables of a newer version are refused', async () => {

@@ -10,7 +10,7 @@ import { answer, collect, say, textOf, turn, until } from './replica-world.ts';
 /** As the version before wrote it: no due times, and snapshots that do not know of steps. */
 function toSchema5(file: string): void {
   const db = openDatabase(file);
-  db.exec(`drop table task_values; drop index tasks_due; alter table tasks drop column due_at;
+  db.exec(`drop table task_values; drop index tasks_due; drop index tasks_state; alter table tasks drop column due_at;
     update snapshots set line = json_remove(line, '$.data.mark.from');
     delete from migrations where version > 5`);
   db.close();

@@ -69,6 +69,8 @@ const STEPS: readonly string[] = [
    create table blob_chunks(
      blob bigint not null, n integer not null, bytes bytea not null, primary key(blob, n));
    alter table blob_chunks alter column bytes set storage external;`,
+  // Lists of a state that few of many tasks have.
+  `create index tasks_state on tasks(state, changed_at, key) where state <> 'completed';`,
 ];
 
 /** Migrating long tables takes long, and so does waiting for statements that use them. */

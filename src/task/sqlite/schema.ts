@@ -60,6 +60,11 @@ const STEPS: readonly string[] = [
   // When a suspended task goes on, in Unix ms.
   `alter table tasks add column due_at integer;
    create index tasks_due on tasks(due_at) where due_at is not null;`,
+  // Lists of a state that few of many tasks have, and of an agent: these need no row of another.
+  `create index tasks_state on tasks(state, changed_at, key, owner, agent, tenant)
+     where state <> 'completed';
+   drop index tasks_changed;
+   create index tasks_changed on tasks(changed_at, key, agent, tenant, state);`,
 ];
 
 /**

@@ -13,6 +13,10 @@ export function filterCondition(
     ([column, value]) =>
       value === undefined ? [] : [`${column} = ${placeholder(values.push(value))}`],
   );
+  // The index of states has no completed tasks, and databases use it only for a query that says so.
+  // For a conversation its own index is the better one.
+  if (state !== undefined && state !== 'completed' && context === undefined)
+    given.push("state <> 'completed'");
   if (changedAfter !== undefined)
     given.push(`changed_at > ${placeholder(values.push(changedAfter))}`);
   return { where: given.length === 0 ? 'true' : given.join(' and '), values };

@@ -270,24 +270,32 @@ export function steppedRuns({ replica, start }: Place): void {
   });
 
   test('a claim that is lost between the wake-up and the run is taken again', async () => {
+    let napMs = 50;
+    let task = '';
     const agent: Agent = async function* (_turn, ctx) {
-      await ctx.sleep('nap', 100);
+      await ctx.sleep('nap', napMs);
       yield say('woke');
     };
     const a = replica();
-    const first = start(a, { a: agent }, { suspendAfterMs: 0 });
-    await first.submit(turn('a', 't'));
-    await until(a.log, 't', isSuspended);
-    await first[Symbol.asyncDispose]();
+    // On a busy machine the nap may be over before the runner is disposed; then it is too short.
+    do {
+      napMs *= 2;
+      task = `t${napMs}`;
+      const first = start(a, { a: agent }, { suspendAfterMs: 0 });
+      await first.submit(turn('a', task));
+      await until(a.log, task, isSuspended);
+      await first[Symbol.asyncDispose]();
+    } while (!isSuspended((await a.log.get(task)) as Snapshot));
     const b = replica(MORTAL);
     for await (const claim of b.log.claims('B', { agents: ['a'] })) {
+      if (claim.task !== task) continue;
       expect(claim.snapshot.suspended).toBe(true);
       break;
     }
     b.kill();
     const c = replica();
     start(c, { a: agent });
-    expect(textOf(await whole(c.log, 't'))).toBe('woke');
+    expect(textOf(await whole(c.log, task))).toBe('woke');
   });
 
   test('a further run shows only what readers have not seen', async () => {
@@ -300,13 +308,16 @@ export function steppedRuns({ replica, start }: Place): void {
       yield { type: 'step.finished', step: 1, usage: { outputTokens: 5 } };
       yield say('Found ');
       yield { type: 'artifact', artifactId: 'r', parts: [{ text: 'one' }] };
-      await ctx.sleep('nap', 100);
+      await ctx.waitFor('go');
       yield say('it');
       yield { type: 'text.end', id: 't', text: 'Found it' };
       yield { type: 'step.finished', step: 2, usage: { outputTokens: 2 } };
     };
     const a = replica();
-    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    await runner.submit(turn('a', 't'));
+    await until(a.log, 't', isSuspended);
+    await runner.submit(answer('a', 't', 'go'));
     const entries = await whole(a.log, 't');
     const count = (type: string): number => entries.filter((entry) => entry.type === type).length;
     expect(count('run.started')).toBe(2);
