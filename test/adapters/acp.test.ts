@@ -237,6 +237,7 @@ test('what the agent reports: calls with their names, plans, modes, notices, fil
       end: { usage: { totalTokens: 3, inputTokens: 2, outputTokens: 1 } },
     }),
   );
+  expect(events[0]).toMatchObject({ type: 'run.started', sessionId: 's1' });
   expect(only(events, 'tool.started')).toMatchObject([{ callId: 'c1', name: 'edit' }]);
   expect(only(events, 'tool.called')).toMatchObject([{ callId: 'c1', args: { path: '/a' } }]);
   expect(only(events, 'tool.completed')).toMatchObject([

@@ -92,10 +92,10 @@ class AcpRun {
     let unlisten = (): void => {};
     try {
       this.#ctx.signal.throwIfAborted();
-      yield { type: 'status', message: 'Starting...' };
       // Before the session exists there is nothing to cancel: the process is ended.
       const session = await raceAbort(this.#open(capabilities), this.#ctx.signal);
       unlisten = onAbort(this.#ctx.signal, (reason) => this.#stop(reason, session));
+      // The first event, since the log keeps the session id of the first one only.
       yield { type: 'run.started', sessionId: session.sessionId };
       yield* this.#prompt(session);
     } catch (error) {

@@ -279,11 +279,13 @@ function custom(update: JsonObject): AgentEventBody {
 }
 
 /** The usage in the response to a prompt, which agents may add, and the cost of the session. */
-function usageOf({ usage }: JsonObject, costUsd: number | undefined): Usage {
+function usageOf({ usage, _meta }: JsonObject, costUsd: number | undefined): Usage {
   const given = asObject(usage);
+  // Gemini CLI puts its usage here.
+  const quota = asObject(asObject(asObject(_meta)['quota'])['token_count']);
   return omitUndefined<Usage>({
-    inputTokens: asNumber(given['inputTokens']),
-    outputTokens: asNumber(given['outputTokens']),
+    inputTokens: asNumber(given['inputTokens']) ?? asNumber(quota['input_tokens']),
+    outputTokens: asNumber(given['outputTokens']) ?? asNumber(quota['output_tokens']),
     reasoningTokens: asNumber(given['thoughtTokens']),
     cacheReadTokens: asNumber(given['cachedReadTokens']),
     cacheWriteTokens: asNumber(given['cachedWriteTokens']),
