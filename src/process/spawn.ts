@@ -15,7 +15,7 @@ import { freeChunk } from './free-chunk.ts';
 import { StderrTail } from './stderr-tail.ts';
 import { ProcessTree } from './process-tree.ts';
 import type { Exit, ProcessOptions, ProcessTransport } from './types.ts';
-import { unwatch, watch } from './watchdog.ts';
+import { holdInput, unwatch, watch } from './watchdog.ts';
 
 const STDERR_BYTES = 64 * 1024;
 /** How long the system may take to remove processes that got SIGKILL. */
@@ -103,6 +103,7 @@ class Child extends ChildPipes implements ProcessTransport {
     this.#leaderExit = new Promise((resolve) => child.once('exit', () => resolve()));
     this.exited = this.#whenExited(stderr);
     watch(pid);
+    if (options.holdInput) child.once('exit', holdInput(child.stdin));
   }
 
   release(chunk: Uint8Array): void {

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
 import { send } from './process-tree.ts';
 
 /**
@@ -27,6 +28,32 @@ export function unwatch(group: number): void {
   sendGroups();
 }
 
+/**
+ * Keeps the input of a child open for some seconds after this process is gone, so that the watchdog
+ * kills the child before it reads end of file, however busy the machine is. Costs a shell of its
+ * own. Call the returned function when the child has exited.
+ */
+export function holdInput(input: Writable): () => void {
+  if (process.platform === 'win32') return () => {};
+  try {
+    const holder = spawnShell(HOLD, [input]);
+    holder.on('error', warn);
+    holder.stdin?.on('error', () => {}); // it has exited
+    release(holder);
+    return () => holder.stdin?.end('end\n');
+  } catch (error) {
+    warn(error);
+    return () => {};
+  }
+}
+
+/** Exits after a line; after end of file the watchdog has a moment. */
+const HOLD = `
+trap '' HUP INT TERM
+read -r line && exit 0
+sleep 5
+`;
+
 const groups = new Set<number>();
 let shell: ChildProcess | undefined;
 let warned = false;
@@ -46,7 +73,7 @@ function sendGroups(): void {
 function start(): ChildProcess | undefined {
   let child: ChildProcess;
   try {
-    child = spawnShell();
+    child = spawnShell(SCRIPT);
   } catch (error) {
     warn(error);
     return undefined;
@@ -60,16 +87,22 @@ function start(): ChildProcess | undefined {
     forget();
     warn(error);
   });
-  child.unref();
-  (child.stdin as Socket | null)?.unref();
+  release(child);
   return child;
 }
 
-const spawnShell = (): ChildProcess =>
-  spawn('/bin/sh', ['-c', SCRIPT, 'duolane-watchdog'], {
+/** Does not keep this process alive for a shell. */
+function release(child: ChildProcess): void {
+  child.unref();
+  (child.stdin as Socket | null)?.unref();
+}
+
+/** Starts a shell outside of the groups, which inherits the streams. */
+const spawnShell = (script: string, streams: readonly Writable[] = []): ChildProcess =>
+  spawn('/bin/sh', ['-c', script, 'duolane-watchdog'], {
     cwd: '/',
     env: { PATH: '/usr/bin:/bin' },
-    stdio: ['pipe', 'ignore', 'ignore'],
+    stdio: ['pipe', 'ignore', 'ignore', ...streams],
     detached: true,
   });
 

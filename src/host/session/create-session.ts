@@ -250,7 +250,11 @@ function start(options: SessionOptions, launch: Launch, logger: Logger): Transpo
   if (spawnClaudeCodeProcess)
     return customProcessTransport(spawnClaudeCodeProcess, launch, options);
   const onStderr = stderr && guarded(stderr, logger);
-  return spawnProcess({ ...launch, ...omitUndefined({ graceMs, killMs, onStderr }) });
+  return spawnProcess({
+    ...launch,
+    holdInput: true,
+    ...omitUndefined({ graceMs, killMs, onStderr }),
+  });
 }
 
 /**
