@@ -1,7 +1,9 @@
-import { type A2AClient, connectA2A, type ConnectOptions } from '../../a2a/client/a2a-client.ts';
+import type { A2AClient } from '../../a2a/client/a2a-client.ts';
 import type { A2AStream } from '../../a2a/client/a2a-stream.ts';
-import { RESUME_EXTENSION } from '../../a2a/protocol/agent-card.ts';
-import { INTERRUPTED, type A2APart, type A2AStatus } from '../../a2a/protocol/model.ts';
+import { connectA2A, type ConnectOptions } from '../../a2a/client/connect-a2a.ts';
+import { textOf } from '../../a2a/client/task-fold.ts';
+import { questionsOf } from '../../a2a/client/task-questions.ts';
+import { INTERRUPTED, RESUME_EXTENSION, type A2AStatus } from '../../a2a/protocol/model.ts';
 import { encodePart } from '../../a2a/protocol/task-encoder.ts';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
@@ -17,7 +19,7 @@ import {
 import { onAbort, raceAbort } from '../../stream/abort.ts';
 import { nameId } from '../../task/name-id.ts';
 import { nextHop } from './hops.ts';
-import { RemoteEvents, textOf } from './remote-events.ts';
+import { RemoteEvents } from './remote-events.ts';
 
 /** Options of `remote`. */
 export interface RemoteAgentOptions extends Omit<ConnectOptions, 'signal'> {
@@ -213,21 +215,19 @@ class RemoteCall {
     const round = answered === 0 ? '' : `${answered}/`;
     const questions = questionsOf(status);
     const answers = await Promise.all(
-      questions.map(async ({ local, remoteId }): Promise<Answer> => {
-        const id = `${this.#turn.messageId}/remote/${round}${local.id}`;
-        const answer = await this.#ctx.ask({ ...local, id });
-        return { ...answer, id: remoteId ?? id };
+      questions.map(async (question): Promise<Answer> => {
+        const id = `${this.#turn.messageId}/remote/${round}${question.id}`;
+        const answer = await this.#ctx.ask({ ...question, id });
+        return { ...answer, id: question.id };
       }),
     );
     const signal = this.#disconnect.signal;
     // Another client may have answered meanwhile, and a sign-in needs no message at all.
     const now = await this.#client.get(task, { historyLength: 0, signal });
-    if (!INTERRUPTED.has(now.status.state) || !sameQuestions(questionsOf(now.status), questions))
+    if (!sameQuestions(questionsOf(now.status), questions))
       return this.#client.resume(task, { signal });
-    const ids = questions.map(({ local }) => local.id).join('/');
-    return this.#client.stream(answerParts(questions, answers), {
-      taskId: task,
-      contextId: now.contextId,
+    const ids = questions.map(({ id }) => id).join('/');
+    return this.#client.answer(now, answers, {
       messageId: nameId(`${this.#state.messageId}/answer/${round}${ids}`),
       signal,
     });
@@ -278,50 +278,8 @@ class RemoteCall {
   }
 }
 
-interface RemoteQuestion {
-  readonly local: InputRequest;
-  /** The id by which the remote agent finds the answer; undefined if it takes a message. */
-  readonly remoteId?: string;
-}
-
-/**
- * The questions of a status. Servers of Duolane send each as data; any other agent asks in the text
- * of its message.
- */
-function questionsOf({ state, message }: A2AStatus): readonly RemoteQuestion[] {
-  const kind = state === 'TASK_STATE_AUTH_REQUIRED' ? 'auth' : 'question';
-  const parts = message?.parts ?? [];
-  const sent = parts.flatMap(({ data }) => {
-    const request = asObject(asObject(data)['request']);
-    return isQuestion(request) ? [request] : [];
-  });
-  if (sent.length > 0) return sent.map((local) => ({ local, remoteId: local.id }));
-  const text = textOf(parts) || 'The remote agent needs an answer to go on.';
-  const id = message?.messageId ?? nameId(text);
-  return [{ local: { id, kind, message: text } }];
-}
-
-const isQuestion = (value: JsonObject): value is JsonObject & InputRequest =>
-  typeof value['id'] === 'string' &&
-  (value['kind'] === 'approval' || value['kind'] === 'question' || value['kind'] === 'auth');
-
-const sameQuestions = (
-  some: readonly RemoteQuestion[],
-  others: readonly RemoteQuestion[],
-): boolean =>
-  some.length === others.length && some.every(({ local }, at) => local.id === others[at]?.local.id);
-
-function answerParts(
-  questions: readonly RemoteQuestion[],
-  answers: readonly Answer[],
-): readonly A2APart[] {
-  if (questions.every(({ remoteId }) => remoteId !== undefined)) return [{ data: { answers } }];
-  return answers.map(({ action, content }) => {
-    if (action !== 'accept') return { text: action === 'decline' ? 'No.' : 'Cancel.' };
-    if (content === undefined) return { text: 'Yes.' };
-    return typeof content === 'string' ? { text: content } : { data: content };
-  });
-}
+const sameQuestions = (some: readonly InputRequest[], others: readonly InputRequest[]): boolean =>
+  some.length === others.length && some.every(({ id }, at) => id === others[at]?.id);
 
 /** Whether the server says that it handles a message that is sent twice once. */
 function handlesIdsOnce({ card }: A2AClient): boolean {

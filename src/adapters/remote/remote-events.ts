@@ -1,3 +1,4 @@
+import { textOf } from '../../a2a/client/task-fold.ts';
 import type { A2AArtifact, A2APart, A2AStreamEvent, A2ATask } from '../../a2a/protocol/model.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { AgentEvent, Part } from '../../event/types.ts';
@@ -129,9 +130,6 @@ const isText = ({ name = '', parts }: A2AArtifact): boolean =>
   TEXT_NAMES.has(name) &&
   parts.length > 0 &&
   parts.every(({ text, mediaType = '' }) => text !== undefined && TEXT_TYPES.has(mediaType));
-
-export const textOf = (parts: readonly A2APart[]): string =>
-  parts.map(({ text = '' }) => text).join('');
 
 /** A part of the remote agent for the caller's log. Links are made absolute. */
 export function decodePart(part: A2APart, baseUrl: string): Part {
