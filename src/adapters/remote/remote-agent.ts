@@ -7,7 +7,7 @@ import { INTERRUPTED, RESUME_EXTENSION, type A2AStatus } from '../../a2a/protoco
 import { encodePart } from '../../a2a/protocol/task-encoder.ts';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
+import type { Agent, AgentContext, AgentEvent, Snapshot, Turn } from '../../event/types.ts';
 import {
   asObject,
   asObjects,
@@ -68,16 +68,24 @@ export function remote(address: string | JsonObject, options: RemoteAgentOptions
   return Object.assign(run, { resumable: true, continues: true });
 }
 
-const addressOf = (address: string | JsonObject): string =>
+export const addressOf = (address: string | JsonObject): string =>
   typeof address === 'string'
     ? address
     : asString(asObjects(address['supportedInterfaces'])[0]?.['url'], asString(address['url']));
 
+/** The part of an agent's context that a call needs. */
+export interface RemoteContext extends Pick<
+  AgentContext,
+  'signal' | 'ask' | 'storage' | 'logger' | 'history'
+> {
+  readonly task: Pick<Snapshot, 'text' | 'artifacts' | 'current'>;
+}
+
 /** One turn with a remote agent. */
-class RemoteCall {
+export class RemoteCall {
   readonly #client: A2AClient;
   readonly #turn: Turn;
-  readonly #ctx: AgentContext;
+  readonly #ctx: RemoteContext;
   readonly #cancelTimeoutMs: number;
   readonly #key: string;
   readonly #events: RemoteEvents;
@@ -91,7 +99,7 @@ class RemoteCall {
   #onEnded: () => void = () => {};
   #state: CallState;
 
-  constructor(client: A2AClient, turn: Turn, ctx: AgentContext, options: RemoteAgentOptions) {
+  constructor(client: A2AClient, turn: Turn, ctx: RemoteContext, options: RemoteAgentOptions) {
     this.#started = new Promise((resolve) => (this.#onStarted = resolve));
     this.#ended = new Promise((resolve) => (this.#onEnded = resolve));
     this.#client = client;
