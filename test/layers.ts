@@ -28,6 +28,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   'mcp/tasks': ['errors', 'json', 'ask', 'stream', 'wire', 'event', 'task'],
   a2a: [...CORE, 'http', 'task'],
   'a2a/grpc': [...CORE, 'http', 'task', 'grpc'],
+  client: ['errors', 'ask', 'a2a'],
   adapters: ['errors', 'json', 'ask', 'event'],
   'adapters/cli-agent': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
   'adapters/cli-questions': ['errors', 'ask', 'stream', 'event'],
@@ -81,6 +82,12 @@ export const LOADERS: readonly string[] = [
   'cli/agents/load-agent',
 ];
 
+/**
+ * Doors that also run where Node's modules do not exist, such as in a browser. No module that they
+ * load, statically or lazily, is one of Node, and their sources compile without the types of Node.
+ */
+export const PORTABLE: readonly string[] = ['client'];
+
 /** Pure parts: bytes and messages in and out. They import no I/O of Node. */
 export const PURE: readonly string[] = ['errors', 'json', 'ask', 'http-status', 'wire', 'outputs'];
 
@@ -111,6 +118,7 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/a2a/v0.3': 'everything that differs in A2A 0.3',
   'src/a2a/server': 'bindings, dispatch, task operations, task streams',
   'src/a2a/client': 'client, transports, resumable stream, task fold',
+  'src/client': 'the A2A client for browsers, workers and every runtime; only the door stands here',
   'src/a2a/push': 'webhook configs, receivers, delivery',
   'src/a2a/grpc': 'gRPC binding of server and client',
   'src/http': 'node:http server and fetch with web types, SSE responses, open streams, ETag',

@@ -76,6 +76,16 @@ test.each([
   expect(printed).toEqual(expected);
 });
 
+test('the program of the client guide streams, answers a question, and exits', async () => {
+  const { child, lines } = start('browser-client');
+  const seen: string[] = [];
+  for await (const line of lines) seen.push(line);
+  expect(seen).toContain('Which city?');
+  expect(seen.at(-1)).toBe('TASK_STATE_COMPLETED A day in Lyon: start early.');
+  if (child.exitCode === null) await once(child, 'exit');
+  expect(child.exitCode).toBe(0);
+});
+
 test('the program of the front-end guide reads a UI message stream to its end', async () => {
   const { child, lines } = start('front-end');
   const printed: string[] = [];

@@ -4,34 +4,30 @@ export {
   type CardOptions,
   type Extension,
   type GrpcInterface,
-  RESUME_EXTENSION,
   type SecurityScheme,
   type Skill,
 } from './protocol/agent-card.ts';
-export {
-  A2AClient,
-  connectA2A,
-  type ConnectOptions,
-  type SendOptions,
-} from './client/a2a-client.ts';
+export { A2AClient, type SendOptions } from './client/a2a-client.ts';
+export { connectA2A, type ConnectOptions } from './client/connect-a2a.ts';
 export type { ClientBinding } from './client/choose-interface.ts';
 export type { A2AStream, StreamOptions } from './client/a2a-stream.ts';
 export { a2aEncoder, type A2AEncoder, type TextOptions } from './protocol/stream-encoder.ts';
 export { type StreamProblem, TaskFold } from './client/task-fold.ts';
-export type {
-  A2AArtifact,
-  A2AMessage,
-  A2APart,
-  A2AState,
-  A2AStatus,
-  A2ATask,
-  ArtifactUpdate,
-  PushConfig,
-  PushTarget,
-  StatusUpdate,
-  A2AStreamEvent,
-  A2ATaskPage,
-  A2ATaskQuery,
+export {
+  RESUME_EXTENSION,
+  type A2AArtifact,
+  type A2AMessage,
+  type A2APart,
+  type A2AState,
+  type A2AStatus,
+  type A2ATask,
+  type ArtifactUpdate,
+  type PushConfig,
+  type PushTarget,
+  type StatusUpdate,
+  type A2AStreamEvent,
+  type A2ATaskPage,
+  type A2ATaskQuery,
 } from './protocol/model.ts';
 export type { Caller } from './server/task-operations.ts';
 export type { Reply } from './server/dispatch-operation.ts';

@@ -4,6 +4,7 @@ import { parseId } from '../event/event-id.ts';
 import { awaitsEvent } from '../event/fold/steps.ts';
 import { parseDecision } from '../event/text/parse-decision.ts';
 import type { Part, Snapshot } from '../event/types.ts';
+import { AlreadyAnsweredError } from './already-answered-error.ts';
 import { nameId } from './name-id.ts';
 import type { TaskLog } from './types.ts';
 
@@ -11,17 +12,6 @@ import type { TaskLog } from './types.ts';
 export interface PostedParts {
   readonly parts: readonly Part[];
   readonly answers: readonly Answer[];
-}
-
-/** A question that has an answer already; `details` name the first answer. Not retryable. */
-export class AlreadyAnsweredError extends DuolaneError {
-  override readonly name = 'AlreadyAnsweredError';
-  readonly details: Readonly<Record<string, string>>;
-
-  constructor(message: string, details: Readonly<Record<string, string>>) {
-    super('conflict', message, { retryable: false });
-    this.details = details;
-  }
 }
 
 /**

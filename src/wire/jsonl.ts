@@ -1,5 +1,8 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { InvalidLine } from './invalid-line.ts';
+
+export { InvalidLine } from './invalid-line.ts';
 
 const NEWLINE = 0x0a;
 const CR = 0x0d;
@@ -10,25 +13,6 @@ const MIB = 1024 * 1024;
 const EXCERPT = 1000;
 /** How many bytes of the end of a line that is too long are kept. */
 const TAIL = 256;
-
-/**
- * A line that is not a JSON object, or is too long. It is reported, and decoding continues after
- * it.
- */
-export class InvalidLine {
-  /** `malformed`: not JSON, or not an object. `too_large`: longer than `maxBytes`. */
-  readonly error: DuolaneError;
-  /** The line, or its first thousand characters. */
-  readonly text: string;
-  /** The last 256 bytes of a line that is too long; empty for others. */
-  readonly end: string;
-
-  constructor(error: DuolaneError, text: string, end = '') {
-    this.error = error;
-    this.text = text;
-    this.end = end;
-  }
-}
 
 /** The limit of a decoder. */
 export interface LineOptions {

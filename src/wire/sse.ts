@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
-import { InvalidLine } from './jsonl.ts';
+import { InvalidLine } from './invalid-line.ts';
+import { byteLength } from './byte-length.ts';
 
 /**
  * One event of a text/event-stream. `data` is its text without the framing, lines joined by
@@ -132,7 +133,7 @@ export class SseDecoder {
   }
 
   #grow(part: string): void {
-    this.#bytes += Buffer.byteLength(part);
+    this.#bytes += byteLength(part);
     if (this.#bytes <= this.#maxBytes) return;
     this.#skips = true;
     this.#data = undefined;
@@ -149,7 +150,7 @@ export class SseDecoder {
     if (name === 'event') this.#event = value;
     else if (name === 'id' && !value.includes('\0')) this.#id = value;
     else if (name === 'retry' && /^[0-9]+$/.test(value)) this.#retryMs = Number(value);
-    this.#bytes -= Buffer.byteLength(line); // only data accumulates in memory
+    this.#bytes -= byteLength(line); // only data accumulates in memory
   }
 
   #dispatch(out: (SseMessage | InvalidLine)[]): void {

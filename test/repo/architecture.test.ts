@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { LAYERS, LOADERS, PACKAGES, PURE, STRANGERS } from '../layers.ts';
+import { runTool } from '../../scripts/setup.mjs';
+import { LAYERS, LOADERS, PACKAGES, PORTABLE, PURE, STRANGERS } from '../layers.ts';
 import { type Import, importsOf, readSource, sourceFiles } from '../source.ts';
 
 const IO = /^node:(fs|net|tls|http|https|http2|dgram|dns|worker_threads)\b/;
@@ -91,6 +92,44 @@ test('no folder reaches itself through others', () => {
     );
   expect([...graph.keys()].filter((part) => reaches(part, part, new Set()))).toEqual([]);
 });
+
+/** Every import in the graph of a file, except those of types. */
+function graphOf(file: string, seen = new Set<string>()): readonly Import[] {
+  if (seen.has(file)) return [];
+  seen.add(file);
+  const found = imports.filter((each) => each.file === file && each.kind !== 'type');
+  return found.flatMap((each) => [each, ...(each.target ? graphOf(each.target, seen) : [])]);
+}
+
+test.each(PORTABLE)('nothing that the door %s loads is a module of Node', (door) => {
+  const graph = graphOf(`${door}/index.ts`);
+  expect(graph.length).toBeGreaterThan(20);
+  const others = graph.filter(({ target }) => target === undefined);
+  expect(others.map(({ file, specifier }) => `${file} imports ${specifier}`)).toEqual([]);
+});
+
+test.each(PORTABLE)(
+  'the door %s and what it loads compile without the types of Node',
+  async (door) => {
+    // So neither `Buffer` nor `process` is used, and a page needs no types of Node to use the door.
+    const options = {
+      lib: ['es2023', 'dom', 'dom.iterable', 'esnext.disposable'],
+      types: [],
+      module: 'nodenext',
+      target: 'es2023',
+      strict: true,
+      skipLibCheck: false,
+      noEmit: true,
+      allowImportingTsExtensions: true,
+    };
+    const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    const files = [`src/${door}/index.ts`];
+    const result = await runTool('typescript', ['--ignoreConfig', ...flags, ...files], {
+      quiet: true,
+    });
+    expect(result).toMatchObject({ code: 0, output: '' });
+  },
+);
 
 test('no source is longer than 400 lines', () => {
   const written = sourceFiles().filter((file) => !file.includes('/gen/'));

@@ -1,53 +1,28 @@
-import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
+import type { Answer } from '../../ask.ts';
 import {
   asArray,
   asObject,
   asObjects,
   isObject,
   omitUndefined,
-  tryParse,
   type JsonObject,
 } from '../../json.ts';
-import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
-import { httpFailure, readResponse } from './read-response.ts';
-import {
-  chooseInterface,
-  type ClientBinding,
-  type Interface,
-  type Preference,
-} from './choose-interface.ts';
-import { CLIENT_10 } from '../protocol/client-dialect.ts';
-import { CLIENT_03 } from '../v0.3/json-rpc-dialect.ts';
-import { CLIENT_03_REST } from '../v0.3/rest-dialect.ts';
+import type { ClientBinding, Interface } from './choose-interface.ts';
 import { sendMessage } from './poll-task.ts';
 import { A2AStream, type ServerCapabilities, type StreamOptions } from './a2a-stream.ts';
-import { A2AHttpTransport } from './http-transport.ts';
 import type { A2ATransport } from './a2a-transport.ts';
-import type {
-  A2AMessage,
-  A2APart,
-  A2ATask,
-  PushConfig,
-  PushTarget,
-  A2ATaskPage,
-  A2ATaskQuery,
+import { encodeAnswers } from './task-questions.ts';
+import {
+  RESUME_EXTENSION,
+  type A2AMessage,
+  type A2APart,
+  type A2ATask,
+  type PushConfig,
+  type PushTarget,
+  type A2ATaskPage,
+  type A2ATaskQuery,
 } from '../protocol/model.ts';
-
-/** Options of `connectA2A`. */
-export interface ConnectOptions extends Preference {
-  /** Headers of every request, such as `authorization`; sent to the origin of the card only. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Further origins that the card may name and that also get the headers. */
-  readonly origins?: readonly string[];
-  /** URIs of extensions that the caller supports; the agent may require some. */
-  readonly extensions?: readonly string[];
-  /** Replaces the global `fetch`. */
-  readonly fetch?: typeof globalThis.fetch;
-  readonly signal?: AbortSignal;
-  /** Reconnects a stream that has sent no byte for this time. */
-  readonly silenceMs?: number;
-}
 
 /** Options of `send` and `stream`. */
 export interface SendOptions extends StreamOptions {
@@ -68,132 +43,9 @@ interface CallOptions {
 }
 
 /**
- * Reads the card of an agent and chooses a version and a binding that both sides support. `agent`
- * is the agent's base URL, the URL of its card, or a card that the caller has and trusts.
- *
- * @example
- * await using client = await connectA2A('http://127.0.0.1:3000');
- * for await (const event of client.stream('hello')) console.log(event);
+ * A client of one agent, in one version and over one binding. Created by `connectAgent` of
+ * `duolane/client`, or by `connectA2A` of `duolane/a2a`.
  */
-export async function connectA2A(
-  agent: string | JsonObject,
-  options: ConnectOptions = {},
-): Promise<A2AClient> {
-  if (typeof agent !== 'string') {
-    const chosen = chooseInterface(agent, options, false);
-    return new A2AClient(agent, chosen, await openTransport(chosen, options));
-  }
-  const home = cardAddress(agent);
-  const card = await fetchCard(home.href, options);
-  const chosen = chooseInterface(card, options, home.protocol === 'https:');
-  checkOrigin(chosen, home, options.origins ?? []);
-  return new A2AClient(card, chosen, await openTransport(chosen, options));
-}
-
-/** The URL of the card: `url` itself if its path ends with `.json`. Keeps the query. */
-function cardAddress(url: string): URL {
-  if (!URL.canParse(url))
-    throw new DuolaneError(
-      'invalid',
-      `invalid agent URL ${JSON.stringify(url)}: expected an address such as https://example.com`,
-    );
-  const address = new URL(url);
-  address.hash = '';
-  if (address.pathname.endsWith('.json')) return address;
-  const path = address.pathname.endsWith('/') ? address.pathname : `${address.pathname}/`;
-  address.pathname = `${path}.well-known/agent-card.json`;
-  return address;
-}
-
-const MAX_REDIRECTS = 5;
-
-/** Follows redirects within the origin only: another origin would get the caller's credentials. */
-async function fetchCard(address: string, options: ConnectOptions): Promise<JsonObject> {
-  const { fetch = globalThis.fetch, headers = {}, signal } = options;
-  for (let at = address, hops = 0; ; hops++) {
-    const response = await fetch(at, {
-      headers: { accept: 'application/json', 'a2a-version': '1.0', ...headers },
-      redirect: 'manual',
-      ...(signal && { signal }),
-    }).catch((cause: unknown) => {
-      signal?.throwIfAborted();
-      throw new DuolaneError('network', `cannot reach ${at}; check that the server is running`, {
-        cause,
-      });
-    });
-    const location = response.headers.get('location');
-    if (location !== null && response.status >= 300 && response.status < 400) {
-      await response.body?.cancel();
-      const to = new URL(location, at);
-      if (to.origin !== new URL(address).origin || hops === MAX_REDIRECTS)
-        throw new DuolaneError(
-          'invalid',
-          `the agent card at ${at} redirects to ${to.href}; use that address`,
-        );
-      at = to.href;
-      continue;
-    }
-    return await readCard(response, at, signal);
-  }
-}
-
-async function readCard(
-  response: Response,
-  at: string,
-  signal: AbortSignal | undefined,
-): Promise<JsonObject> {
-  const text = await readResponse(response).catch((cause: unknown) => {
-    signal?.throwIfAborted();
-    if (cause instanceof DuolaneError) throw cause;
-    throw new DuolaneError(
-      'network',
-      `the connection was lost while reading the agent card at ${at}; try again`,
-      { cause },
-    );
-  });
-  if (!response.ok)
-    throw httpFailure(
-      response,
-      `cannot read the agent card at ${at}: the server returned HTTP ${response.status}`,
-    );
-  const card = tryParse(text);
-  if (isObject(card)) return card;
-  throw new DuolaneError(
-    'not_found',
-    `${at} did not return an agent card: expected a JSON object; check the address`,
-  );
-}
-
-/** Throws if the card names a foreign origin, which would get the caller's credentials. */
-function checkOrigin({ url, binding }: Interface, home: URL, trusted: readonly string[]): void {
-  const { origin, hostname, protocol, host } = new URL(url);
-  const named = origin === 'null' ? `${protocol}//${host}` : origin;
-  // The gRPC binding has its own port, so only the host name has to match. Credentials for a card
-  // that was read over TLS are sent over TLS only.
-  const isSafe = protocol === 'grpcs:' || home.protocol !== 'https:';
-  const own = binding === 'GRPC' ? isSafe && hostname === home.hostname : origin === home.origin;
-  if (own || trusted.includes(named)) return;
-  throw new DuolaneError(
-    'invalid',
-    `the agent card at ${home.href} names the origin ${named}; add it to the option "origins" to trust it`,
-  );
-}
-
-async function openTransport(
-  { url, binding, version, tenant }: Interface,
-  { headers = {}, extensions = [], fetch = globalThis.fetch, silenceMs = 60_000 }: ConnectOptions,
-): Promise<A2ATransport> {
-  const common = { url, tenant, headers, extensions: [RESUME_EXTENSION, ...extensions] };
-  if (binding === 'GRPC') {
-    const { A2AGrpcTransport } = await import('../grpc/grpc-transport.ts');
-    return new A2AGrpcTransport({ ...common, version });
-  }
-  const dialect03 = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;
-  const dialect = version === '1.0' ? CLIENT_10 : dialect03;
-  return new A2AHttpTransport({ ...common, binding, dialect, fetch, silenceMs });
-}
-
-/** A client of one agent, in one version and over one binding. Created by `connectA2A`. */
 export class A2AClient implements AsyncDisposable {
   readonly card: JsonObject;
   readonly version: '0.3' | '1.0';
@@ -201,7 +53,7 @@ export class A2AClient implements AsyncDisposable {
   readonly #transport: A2ATransport;
   readonly #capabilities: ServerCapabilities;
 
-  /** Use `connectA2A`, which also opens the transport. */
+  /** Use `connectAgent` or `connectA2A`, which also open the transport. */
   constructor(card: JsonObject, { binding, version }: Interface, transport: A2ATransport) {
     this.card = card;
     this.version = version;
@@ -218,6 +70,26 @@ export class A2AClient implements AsyncDisposable {
   stream(message: string | readonly A2APart[], options: SendOptions = {}): A2AStream {
     const params = paramsOf(message, options);
     return new A2AStream(this.#transport, { params }, this.#capabilities, options);
+  }
+
+  /**
+   * Answers the open questions of a waiting task (`stream.questions`) and returns the events that
+   * follow. Nothing is sent before they are read. Throws `invalid` if the task does not wait, or if
+   * an answer names no open question.
+   */
+  answer(
+    to: A2AStream | A2ATask,
+    answers: readonly Answer[],
+    options: SendOptions = {},
+  ): A2AStream {
+    const task = to instanceof A2AStream ? to.task : to;
+    if (!task)
+      throw new DuolaneError(
+        'invalid',
+        'cannot answer: the stream has no task; read it to its end first',
+      );
+    const { id: taskId, contextId, status } = task;
+    return this.stream(encodeAnswers(status, answers), { contextId, ...options, taskId });
   }
 
   /** Subscribes to a task, after the event with the id `after` if the server can resume. */
@@ -319,7 +191,7 @@ export class A2AClient implements AsyncDisposable {
 }
 
 function paramsOf(message: string | readonly A2APart[], options: SendOptions): JsonObject {
-  const { taskId, contextId, messageId = randomUUID(), metadata } = options;
+  const { taskId, contextId, messageId = randomId(), metadata } = options;
   const { historyLength, returnImmediately, push } = options;
   const sent: A2AMessage = {
     messageId,
@@ -341,4 +213,12 @@ function capabilitiesOf({ capabilities }: JsonObject): ServerCapabilities {
     exact: asObjects(extensions).some((each) => each['uri'] === RESUME_EXTENSION),
     streams: typeof streaming === 'boolean' ? streaming : undefined,
   };
+}
+
+/** A random UUID. A page that was loaded over plain HTTP has no `crypto.randomUUID`. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const variant = ((bytes[8] as number) & 0x3f) | 0x80;
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant.toString(16)}${hex.slice(18, 20)}-${hex.slice(20)}`;
 }

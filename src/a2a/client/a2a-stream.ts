@@ -1,9 +1,11 @@
 import { DuolaneError } from '../../errors.ts';
 import { onAbort, sleep } from '../../stream/abort.ts';
 import type { A2ATransport, Received } from './a2a-transport.ts';
+import type { InputRequest } from '../../ask.ts';
 import type { JsonObject } from '../../json.ts';
 import { pollTask } from './poll-task.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
+import { questionsOf } from './task-questions.ts';
 import { isSettled, TaskFold, type StreamProblem } from './task-fold.ts';
 import type { A2AMessage, A2AStatus, A2ATask, A2AStreamEvent } from '../protocol/model.ts';
 
@@ -103,6 +105,12 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
   /** The agent's text so far, whether the server sends it as artifacts or as status messages. */
   get text(): string {
     return this.#fold.text;
+  }
+
+  /** The questions that the task waits for; `client.answer` answers them. */
+  get questions(): readonly InputRequest[] {
+    const { status } = this.#fold;
+    return status ? questionsOf(status) : [];
   }
 
   /** How the server broke the stream contract, or that it has no streams. */
@@ -276,7 +284,7 @@ export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable
     const after = this.#exact ? this.#lastEventId : undefined;
     const early = new AbortController();
     const unlisten = onAbort(signal, (reason) => early.abort(reason));
-    let timer: NodeJS.Timeout | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     let first = true;
     try {
       const received = this.#open(operation, params, early.signal, after);

@@ -4,6 +4,9 @@ import type { ClientDialect, Decoded } from '../protocol/client-dialect.ts';
 import type { Operation } from '../protocol/dialect.ts';
 import type { A2ATask } from '../protocol/model.ts';
 
+/** `fetch` of the platform, or a function that replaces it. */
+export type ClientFetch = typeof globalThis.fetch;
+
 /** One item of a stream: an event, or the error of data that is not an event. */
 export type Received =
   | (Decoded & {

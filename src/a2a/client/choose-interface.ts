@@ -3,7 +3,10 @@ import { asObjects, asString, type JsonObject } from '../../json.ts';
 import type { Version } from '../protocol/dialect.ts';
 
 /** A binding that the client supports, under the name that cards use. */
-export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC';
+export type ClientBinding = HttpBinding | 'GRPC';
+
+/** A binding that works wherever `fetch` does. */
+export type HttpBinding = 'JSONRPC' | 'HTTP+JSON';
 
 /** One address of an agent, with its binding and version. */
 export interface Interface {
@@ -15,25 +18,26 @@ export interface Interface {
 }
 
 /** Which interface of a card to prefer. */
-export interface Preference {
+export interface Preference<Binding extends ClientBinding = ClientBinding> {
   /**
    * The protocol version; by default the newest that both sides support. An interface whose card
    * names an unknown version is used with this one.
    */
   readonly version?: Version;
   /** The binding; by default the first one of the card that this client supports. */
-  readonly binding?: ClientBinding;
+  readonly binding?: Binding;
 }
 
 /**
- * Chooses an interface of a card, in the form of 1.0 or 0.3. `secure`: the card was read over TLS,
- * so a gRPC address without a scheme is TLS too. Throws `unsupported` if client and agent share
- * none.
+ * Chooses an interface of a card, in the form of 1.0 or 0.3, over one of these bindings. `secure`:
+ * the card was read over TLS, so a gRPC address without a scheme is TLS too. Throws `unsupported`
+ * if client and agent share none.
  */
 export function chooseInterface(
   card: JsonObject,
   { version, binding }: Preference,
-  secure = false,
+  bindings: readonly ClientBinding[],
+  secure: boolean,
 ): Interface {
   const offered = [...interfaces10(card, version), ...interfaces03(card, version)].flatMap((each) =>
     each.binding === 'GRPC' ? withTarget(each, secure) : URL.canParse(each.url) ? [each] : [],
@@ -41,16 +45,23 @@ export function chooseInterface(
   const fitting = offered.filter(
     (each) =>
       (version === undefined || each.version === version) &&
+      bindings.includes(each.binding) &&
       (binding === undefined || each.binding === binding),
   );
   const chosen = fitting.find((each) => each.version === '1.0') ?? fitting[0];
   if (chosen) return chosen;
-  const wanted = [version ?? '1.0 or 0.3', binding ?? 'JSONRPC, HTTP+JSON or GRPC'].join(' over ');
+  const wanted = [version ?? '1.0 or 0.3', binding ?? bindings.join(' or ')].join(' over ');
   throw new DuolaneError(
     'unsupported',
-    `the agent card has no interface for A2A ${wanted}${hint(card, version)}`,
+    `the agent card has no interface for A2A ${wanted}${hint(card, version)}${grpcHint(offered, bindings)}`,
   );
 }
+
+/** Advice for a card with gRPC, if this client has none. */
+const grpcHint = (offered: readonly Interface[], bindings: readonly ClientBinding[]): string =>
+  !bindings.includes('GRPC') && offered.some(({ binding }) => binding === 'GRPC')
+    ? '; it has one over GRPC: use connectA2A of duolane/a2a, on Node'
+    : '';
 
 /**
  * Advice for a card that names an unknown version: some servers support one that they do not name.

@@ -1,13 +1,18 @@
 import { DuolaneError } from '../../errors.ts';
-import type { Fetch } from '../../http/light-fetch.ts';
 import { isObject, tryParse, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { InvalidLine } from '../../wire/jsonl.ts';
+import { InvalidLine } from '../../wire/invalid-line.ts';
 import { SseDecoder } from '../../wire/sse.ts';
-import { httpFailure, readResponse } from './read-response.ts';
+import {
+  bytesOf,
+  httpFailure,
+  readResponse,
+  refusedRedirect,
+  toNetworkError,
+} from './read-response.ts';
 import type { ClientDialect } from '../protocol/client-dialect.ts';
 import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from './encode-request.ts';
-import type { A2ATransport, Received } from './a2a-transport.ts';
+import type { A2ATransport, ClientFetch, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
 
 export interface HttpTransportOptions extends Target {
@@ -15,7 +20,7 @@ export interface HttpTransportOptions extends Target {
   /** The extensions that the client supports, sent with every request. */
   readonly extensions: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
-  readonly fetch: Fetch;
+  readonly fetch: ClientFetch;
   /** A stream that sends no byte for this time fails with `network`. */
   readonly silenceMs: number;
 }
@@ -115,7 +120,9 @@ export class A2AHttpTransport implements A2ATransport {
         : restRequest(this.#options, operation, params);
     const init: RequestInit = {
       method,
-      redirect: 'error',
+      // Not `error`: workers do not support that, and it is indistinguishable from a lost
+      // connection, which is retried.
+      redirect: 'manual',
       headers: {
         accept: 'application/json, application/a2a+json, text/event-stream',
         'a2a-version': dialect.version,
@@ -127,9 +134,14 @@ export class A2AHttpTransport implements A2ATransport {
       ...(body !== undefined && { body }),
       ...(signal && { signal }),
     };
-    return await fetch(url, init).catch((error: unknown) => {
+    const response = await fetch(url, init).catch((error: unknown) => {
       throw toNetworkError(error);
     });
+    const { status, type } = response;
+    if (type !== 'opaqueredirect' && (status < 300 || status >= 400)) return response;
+    // The connection may be lost already.
+    response.body?.cancel().catch(() => {});
+    throw refusedRedirect(url, response.headers.get('location'));
   }
 
   /**
@@ -141,25 +153,6 @@ export class A2AHttpTransport implements A2ATransport {
     if (isObject(error)) throw errorFromResponse(error, response);
     if (!response.ok) throw errorFromResponse(value, response);
     return this.#options.binding === 'JSONRPC' ? value['result'] : value;
-  }
-}
-
-async function* bytesOf(
-  { body }: Response,
-  unlessSilent: <T>(work: Promise<T>) => Promise<T>,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  const reader = body?.getReader();
-  try {
-    while (reader) {
-      const { done, value } = await unlessSilent(reader.read());
-      if (done) return;
-      yield value;
-    }
-  } catch (error) {
-    throw toNetworkError(error);
-  } finally {
-    // A connection that is lost cannot be closed, and the caller has stopped reading.
-    reader?.cancel().catch(() => {});
   }
 }
 
@@ -181,8 +174,3 @@ function parse(text: string, response: Response): unknown {
 
 const notAnObject = (what: string): DuolaneError =>
   new DuolaneError('malformed', `the server sent ${what} of another form: expected a JSON object`);
-
-const toNetworkError = (error: unknown): DuolaneError =>
-  error instanceof DuolaneError
-    ? error
-    : new DuolaneError('network', 'the connection to the agent was lost', { cause: error });

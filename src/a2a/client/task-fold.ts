@@ -142,7 +142,9 @@ export class TaskFold {
 export const isSettled = (state: A2AState): boolean =>
   TERMINAL.has(state) || INTERRUPTED.has(state);
 
-const textOf = (parts: readonly A2APart[]): string => parts.map(({ text = '' }) => text).join('');
+/** The text of all parts together. */
+export const textOf = (parts: readonly A2APart[]): string =>
+  parts.map(({ text = '' }) => text).join('');
 
 const joined = (artifact: A2AArtifact): A2AArtifact => ({
   ...artifact,

@@ -20,9 +20,9 @@ import {
   type ServerContext,
   type TaskStream,
 } from '../server/dispatch-operation.ts';
-import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
+import { RESUME_EXTENSION } from '../protocol/model.ts';
 import { parseVersion, readCallFields, type HeaderFields } from '../server/read-request.ts';
 import { serverContextOf, type A2AServer } from '../server/a2a-server.ts';
 import { grpcMethods, SERVICES, type JsonMethod } from './codec.ts';

@@ -6,7 +6,7 @@ import {
   type ErrorCode,
 } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { AlreadyAnsweredError } from '../../task/match-answers.ts';
+import { AlreadyAnsweredError } from '../../task/already-answered-error.ts';
 
 /** What one reason is in our error codes, JSON-RPC and HTTP. */
 interface Meaning {

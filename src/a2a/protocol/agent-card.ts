@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { matchesEtag } from '../../http/etag.ts';
 import { omitUndefined, type JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
+import { RESUME_EXTENSION } from './model.ts';
 import { textResponse } from '../../http/text-response.ts';
 
 /** The part of an agent card that its author writes; the server adds the rest. */
@@ -59,12 +60,6 @@ export const CARD_PATHS: readonly string[] = [
   '/.well-known/agent-card.json',
   '/.well-known/agent.json',
 ];
-
-/**
- * The URI of our extension, which our cards name: every event has an id, `Last-Event-ID` resumes
- * after it, and a message that is sent twice is one turn.
- */
-export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';
 
 /** The media types of a card whose author names none. */
 export const DEFAULT_MODES: readonly string[] = ['text/plain', 'text/markdown', 'application/json'];

@@ -135,3 +135,9 @@ export interface A2ATaskPage {
   readonly pageSize: number;
   readonly totalSize: number;
 }
+
+/**
+ * The URI of our extension, which our cards name: every event has an id, `Last-Event-ID` resumes
+ * after it, and a message that is sent twice is one turn.
+ */
+export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';

@@ -5,11 +5,11 @@ import {
   agentCard,
   cardResponse,
   DEFAULT_MODES,
-  RESUME_EXTENSION,
   type AgentDescription,
   type GrpcInterface,
 } from '../protocol/agent-card.ts';
 import type { Version } from '../protocol/dialect.ts';
+import { RESUME_EXTENSION } from '../protocol/model.ts';
 import { readVersion } from './read-request.ts';
 import { traceContext } from '../../http/trace-context.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';

@@ -1,9 +1,11 @@
-import { type A2AClient, connectA2A, type ConnectOptions } from '../../a2a/client/a2a-client.ts';
+import type { A2AClient } from '../../a2a/client/a2a-client.ts';
 import type { A2AStream } from '../../a2a/client/a2a-stream.ts';
-import { RESUME_EXTENSION } from '../../a2a/protocol/agent-card.ts';
-import { INTERRUPTED, type A2AStatus } from '../../a2a/protocol/model.ts';
+import { connectA2A, type ConnectOptions } from '../../a2a/client/connect-a2a.ts';
+import { textOf } from '../../a2a/client/task-fold.ts';
+import { questionsOf } from '../../a2a/client/task-questions.ts';
+import { INTERRUPTED, RESUME_EXTENSION, type A2AStatus } from '../../a2a/protocol/model.ts';
 import { encodePart } from '../../a2a/protocol/task-encoder.ts';
-import type { Answer } from '../../ask.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Snapshot, Turn } from '../../event/types.ts';
 import {
@@ -17,8 +19,7 @@ import {
 import { onAbort, raceAbort } from '../../stream/abort.ts';
 import { nameId } from '../../task/name-id.ts';
 import { nextHop } from './hops.ts';
-import { RemoteEvents, shortId, taskOf, textOf } from './remote-events.ts';
-import { answerParts, questionsOf, sameQuestions } from './remote-questions.ts';
+import { RemoteEvents, shortId, taskOf } from './remote-events.ts';
 
 /** Options of `remote`. */
 export interface RemoteAgentOptions extends Omit<ConnectOptions, 'signal'> {
@@ -224,21 +225,19 @@ export class RemoteCall {
     const round = answered === 0 ? '' : `${answered}/`;
     const questions = questionsOf(status);
     const answers = await Promise.all(
-      questions.map(async ({ local, remoteId }): Promise<Answer> => {
-        const id = `${this.#turn.messageId}/remote/${round}${shortId(local.id)}`;
-        const answer = await this.#ctx.ask({ ...local, id });
-        return { ...answer, id: remoteId ?? id };
+      questions.map(async (question): Promise<Answer> => {
+        const id = `${this.#turn.messageId}/remote/${round}${shortId(question.id)}`;
+        const answer = await this.#ctx.ask({ ...question, id });
+        return { ...answer, id: question.id };
       }),
     );
     const signal = this.#disconnect.signal;
     // Another client may have answered meanwhile, and a sign-in needs no message at all.
     const now = await this.#client.get(task, { historyLength: 0, signal });
-    if (!INTERRUPTED.has(now.status.state) || !sameQuestions(questionsOf(now.status), questions))
+    if (!sameQuestions(questionsOf(now.status), questions))
       return this.#client.resume(task, { signal });
-    const ids = questions.map(({ local }) => local.id).join('/');
-    return this.#client.stream(answerParts(questions, answers), {
-      taskId: task,
-      contextId: now.contextId,
+    const ids = questions.map(({ id }) => id).join('/');
+    return this.#client.answer(now, answers, {
       messageId: nameId(`${this.#state.messageId}/answer/${round}${ids}`),
       signal,
     });
@@ -288,6 +287,13 @@ export class RemoteCall {
     }
   }
 }
+
+/**
+ * Whether the task still asks what the answers are for. By content: an answer must not go to
+ * another question with the same id.
+ */
+const sameQuestions = (some: readonly InputRequest[], others: readonly InputRequest[]): boolean =>
+  JSON.stringify(some) === JSON.stringify(others);
 
 /** Whether the server says that it handles a message that is sent twice once. */
 function handlesIdsOnce({ card }: A2AClient): boolean {

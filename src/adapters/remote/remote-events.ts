@@ -1,3 +1,4 @@
+import { textOf } from '../../a2a/client/task-fold.ts';
 import type { A2AArtifact, A2APart, A2AStreamEvent, A2ATask } from '../../a2a/protocol/model.ts';
 import { DuolaneError, tooLarge } from '../../errors.ts';
 import type { AgentEvent, Part } from '../../event/types.ts';
@@ -137,9 +138,6 @@ const isText = ({ name = '', parts }: A2AArtifact): boolean =>
   TEXT_NAMES.has(name) &&
   parts.length > 0 &&
   parts.every(({ text, mediaType = '' }) => text !== undefined && TEXT_TYPES.has(mediaType));
-
-export const textOf = (parts: readonly A2APart[]): string =>
-  parts.map(({ text = '' }) => text).join('');
 
 /** An id of the remote agent. A long one is replaced, since logs and readers keep ids. */
 export const shortId = (id: string): string => (id.length > MAX_ID_CHARS ? nameId(id) : id);

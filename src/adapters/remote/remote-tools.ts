@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { connectA2A } from '../../a2a/client/a2a-client.ts';
+import { connectA2A } from '../../a2a/client/connect-a2a.ts';
 import type { Ask, InputRequest } from '../../ask.ts';
 import { DuolaneError, notFound } from '../../errors.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
@@ -61,7 +61,8 @@ export async function remoteTools(
   options: RemoteToolsOptions = {},
 ): Promise<ToolSource> {
   const { signal, logger: given, ...rest } = options;
-  // The address of the card decides which hosts are trusted; calls then use the card.
+  // Calls read the card again: its address decides which hosts are trusted, and whether TLS is
+  // required.
   const { card } = await (async () => {
     await using client = await connectA2A(address, { ...rest, ...(signal && { signal }) });
     return client;
@@ -100,7 +101,7 @@ export async function remoteTools(
     try {
       const metadata = nextHop(call.meta, addressOf(card), rest.maxHops);
       const headers = { ...rest.headers, ...traceOf(call.meta) };
-      await using client = await connectA2A(card, { ...rest, headers, signal: ctx.signal });
+      await using client = await connectA2A(address, { ...rest, headers, signal: ctx.signal });
       const turn = turnOf(call, memory.run);
       for await (const event of new RemoteCall(client, turn, ctx, rest).run({
         ...metadata,

@@ -6,10 +6,11 @@ import {
   type A2AStream,
 } from '../../a2a/index.ts';
 import { INTERRUPTED, TERMINAL, type A2AState } from '../../a2a/protocol/model.ts';
-import type { Answer, InputRequest } from '../../ask.ts';
+import { encodeAnswers } from '../../a2a/client/task-questions.ts';
+import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Outcome, Part } from '../../event/types.ts';
-import { isObject } from '../../json.ts';
+import { omitUndefined } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { AgentChat, SayOptions } from './local-chat.ts';
 import type { PrintableEvent } from '../terminal/entry-printer.ts';
@@ -151,33 +152,14 @@ function* endOf(stream: A2AStream, signal: AbortSignal): Generator<PrintableEven
 async function answered(stream: A2AStream, { ask, signal }: SayOptions): Promise<Turn | undefined> {
   const { status, taskId } = stream;
   if (!status || !INTERRUPTED.has(status.state) || signal.aborted) return undefined;
-  const requests = questionsOf(status.message?.parts ?? []);
   const answers: Answer[] = [];
   try {
-    for (const request of requests) answers.push(await ask(request));
+    for (const request of stream.questions) answers.push(await ask(request));
   } catch (error) {
     if (signal.aborted) return undefined;
     throw error;
   }
-  const target = taskId === undefined ? {} : { taskId };
-  const [only] = answers;
-  if (requests[0]?.id !== TEXT_QUESTION) return { ...target, parts: [{ data: { answers } }] };
-  const reply = only?.action === 'accept' ? (only.content ?? 'approve') : 'reject';
-  const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
-  return { ...target, parts: [{ text }] };
-}
-
-/** The id for the question of a server that sends only text. */
-const TEXT_QUESTION = 'text';
-
-/** The questions in data parts, as our own servers send them; else the text is the question. */
-function questionsOf(parts: readonly A2APart[]): readonly InputRequest[] {
-  const named = parts.flatMap(({ data }) => {
-    const request = isObject(data) ? data['request'] : undefined;
-    return isObject(request) && typeof request['id'] === 'string' ? [request] : [];
-  });
-  if (named.length > 0) return named as unknown as InputRequest[];
-  return [{ id: TEXT_QUESTION, kind: 'question', message: partsText(parts) }];
+  return { parts: encodeAnswers(status, answers), ...omitUndefined({ taskId }) };
 }
 
 const partsText = (parts: readonly A2APart[]): string =>

@@ -101,7 +101,7 @@ async function readCard(
 }
 
 function choose(card: JsonObject, url: string): Interface {
-  const target = chooseInterface(card, { binding: 'JSONRPC' });
+  const target = chooseInterface(card, {}, ['JSONRPC'], false);
   const given = new URL(url);
   // The headers contain credentials, which must be sent only to the address that the user gave.
   if (new URL(target.url).origin === given.origin) return target;
