@@ -38,7 +38,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   'adapters/transcript-progress': ['json', 'event', 'host', 'mcp'],
   'adapters/shared/tool-call': ['errors', 'json', 'ask', 'event', 'mcp'],
   'adapters/anthropic': ['errors', 'json', 'ask', 'stream', 'event', 'mcp'],
-  'adapters/remote': ['errors', 'json', 'ask', 'stream', 'event', 'task', 'a2a'],
+  'adapters/remote': ['errors', 'json', 'ask', 'stream', 'event', 'mcp', 'task', 'a2a'],
   outputs: ['errors', 'json', 'ask', 'wire', 'event'],
   trace: ['errors', 'json', 'stream', 'wire', 'event'],
   metrics: ['errors', 'json', 'event', 'task'],

@@ -1,1 +1,2 @@
 export { remote, type RemoteAgentOptions } from './remote-agent.ts';
+export { remoteTools, type RemoteToolsOptions } from './remote-tools.ts';

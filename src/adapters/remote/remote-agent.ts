@@ -1,11 +1,11 @@
 import { type A2AClient, connectA2A, type ConnectOptions } from '../../a2a/client/a2a-client.ts';
 import type { A2AStream } from '../../a2a/client/a2a-stream.ts';
 import { RESUME_EXTENSION } from '../../a2a/protocol/agent-card.ts';
-import { INTERRUPTED, type A2APart, type A2AStatus } from '../../a2a/protocol/model.ts';
+import { INTERRUPTED, type A2AStatus } from '../../a2a/protocol/model.ts';
 import { encodePart } from '../../a2a/protocol/task-encoder.ts';
-import type { Answer, InputRequest } from '../../ask.ts';
+import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
+import type { Agent, AgentContext, AgentEvent, Snapshot, Turn } from '../../event/types.ts';
 import {
   asObject,
   asObjects,
@@ -18,6 +18,7 @@ import { onAbort, raceAbort } from '../../stream/abort.ts';
 import { nameId } from '../../task/name-id.ts';
 import { nextHop } from './hops.ts';
 import { RemoteEvents, textOf } from './remote-events.ts';
+import { answerParts, questionsOf, sameQuestions } from './remote-questions.ts';
 
 /** Options of `remote`. */
 export interface RemoteAgentOptions extends Omit<ConnectOptions, 'signal'> {
@@ -66,16 +67,24 @@ export function remote(address: string | JsonObject, options: RemoteAgentOptions
   return Object.assign(run, { resumable: true, continues: true });
 }
 
-const addressOf = (address: string | JsonObject): string =>
+export const addressOf = (address: string | JsonObject): string =>
   typeof address === 'string'
     ? address
     : asString(asObjects(address['supportedInterfaces'])[0]?.['url'], asString(address['url']));
 
+/** The part of an agent's context that a call needs. */
+export interface RemoteContext extends Pick<
+  AgentContext,
+  'signal' | 'ask' | 'storage' | 'logger' | 'history'
+> {
+  readonly task: Pick<Snapshot, 'text' | 'artifacts' | 'current'>;
+}
+
 /** One turn with a remote agent. */
-class RemoteCall {
+export class RemoteCall {
   readonly #client: A2AClient;
   readonly #turn: Turn;
-  readonly #ctx: AgentContext;
+  readonly #ctx: RemoteContext;
   readonly #cancelTimeoutMs: number;
   readonly #key: string;
   readonly #events: RemoteEvents;
@@ -89,7 +98,7 @@ class RemoteCall {
   #onEnded: () => void = () => {};
   #state: CallState;
 
-  constructor(client: A2AClient, turn: Turn, ctx: AgentContext, options: RemoteAgentOptions) {
+  constructor(client: A2AClient, turn: Turn, ctx: RemoteContext, options: RemoteAgentOptions) {
     this.#started = new Promise((resolve) => (this.#onStarted = resolve));
     this.#ended = new Promise((resolve) => (this.#onEnded = resolve));
     this.#client = client;
@@ -276,51 +285,6 @@ class RemoteCall {
       this.#disconnect.abort(this.#ctx.signal.reason);
     }
   }
-}
-
-interface RemoteQuestion {
-  readonly local: InputRequest;
-  /** The id by which the remote agent finds the answer; undefined if it takes a message. */
-  readonly remoteId?: string;
-}
-
-/**
- * The questions of a status. Servers of Duolane send each as data; any other agent asks in the text
- * of its message.
- */
-function questionsOf({ state, message }: A2AStatus): readonly RemoteQuestion[] {
-  const kind = state === 'TASK_STATE_AUTH_REQUIRED' ? 'auth' : 'question';
-  const parts = message?.parts ?? [];
-  const sent = parts.flatMap(({ data }) => {
-    const request = asObject(asObject(data)['request']);
-    return isQuestion(request) ? [request] : [];
-  });
-  if (sent.length > 0) return sent.map((local) => ({ local, remoteId: local.id }));
-  const text = textOf(parts) || 'The remote agent needs an answer to go on.';
-  const id = message?.messageId ?? nameId(text);
-  return [{ local: { id, kind, message: text } }];
-}
-
-const isQuestion = (value: JsonObject): value is JsonObject & InputRequest =>
-  typeof value['id'] === 'string' &&
-  (value['kind'] === 'approval' || value['kind'] === 'question' || value['kind'] === 'auth');
-
-const sameQuestions = (
-  some: readonly RemoteQuestion[],
-  others: readonly RemoteQuestion[],
-): boolean =>
-  some.length === others.length && some.every(({ local }, at) => local.id === others[at]?.local.id);
-
-function answerParts(
-  questions: readonly RemoteQuestion[],
-  answers: readonly Answer[],
-): readonly A2APart[] {
-  if (questions.every(({ remoteId }) => remoteId !== undefined)) return [{ data: { answers } }];
-  return answers.map(({ action, content }) => {
-    if (action !== 'accept') return { text: action === 'decline' ? 'No.' : 'Cancel.' };
-    if (content === undefined) return { text: 'Yes.' };
-    return typeof content === 'string' ? { text: content } : { data: content };
-  });
 }
 
 /** Whether the server says that it handles a message that is sent twice once. */
