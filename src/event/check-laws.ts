@@ -57,7 +57,9 @@ export function checkLaws(
       canceling && (event.type === 'tool.failed' || event.type === 'run.finished');
     if (!run && !endsCanceled) report(1, 'no run is open');
     if (canceling && /\.delta$|\.args$/.test(event.type)) report(7, 'a delta follows the cancel');
-    if (run) checkBlock(run, event, report);
+    // The end of a block is dropped with its deltas if a cancel came first.
+    const isCut = canceling && event.type === 'tool.called';
+    if (run && !isCut) checkBlock(run, event, report);
     checkCall(calls, event, report);
     if (
       event.type === 'step.stored' &&

@@ -40,6 +40,8 @@ export interface MessageTransport {
   requestOf?(message: JsonObject): string | number | undefined;
   /** Whether the transport passes on which request a sent message belongs to (`requestOf`). */
   readonly relates?: boolean;
+  /** The authenticated owner of the requests of the peer, who alone finds its tasks. */
+  readonly owner?: string | undefined;
   /** Called when a received notification or response was handled, so that its sender knows. */
   handled?(message: JsonObject): Promise<void>;
   close?(): Promise<void>;

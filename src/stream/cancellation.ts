@@ -1,3 +1,4 @@
+import { DuolaneError, type ErrorCode } from '../errors.ts';
 import { onAbort } from './abort.ts';
 import type { Abortable } from './types.ts';
 
@@ -21,6 +22,11 @@ export class Cancellation implements Abortable {
 
   get reason(): unknown {
     return this.#reason;
+  }
+
+  /** Whether it has aborted for this reason. */
+  isAbortedBy(code: ErrorCode): boolean {
+    return this.#aborted && DuolaneError.from(this.#reason).code === code;
   }
 
   get signal(): AbortSignal {

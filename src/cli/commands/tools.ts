@@ -217,7 +217,7 @@ async function getPrompt(
 /** The options of a read or a prompt: the user answers the questions of the server. */
 const askable = ({ terminal, signal }: CommandCall): AskOptions => ({
   signal,
-  ask: (request) => askUser(request, terminal, { signal, otherwise: 'decline' }),
+  ask: askUser(terminal, { signal, otherwise: 'decline' }),
 });
 
 const hasNone = (what: string): DuolaneError =>
@@ -232,6 +232,7 @@ async function use(
   let answers: readonly Answer[] = [];
   let state: string | undefined;
   const id = randomUUID();
+  const ask = askUser(terminal, { signal, otherwise: 'decline' });
   for (;;) {
     let asked: Extract<ToolEvent, { readonly type: 'input' }> | undefined;
     const call = { id, name, args, answers, ...(state !== undefined && { state }) };
@@ -250,7 +251,7 @@ async function use(
       );
     const given: Answer[] = [];
     for (const request of asked.requests) {
-      given.push(await askUser(request, terminal, { signal, otherwise: 'decline' }));
+      given.push(await ask(request));
     }
     answers = [...answers, ...given];
     state = asked.state;

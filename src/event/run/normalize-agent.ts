@@ -296,12 +296,14 @@ class AgentDriver implements NormalizedRun {
     this.#wake();
   }
 
-  /** Emits a record of a durable step. Resolves when the reader has made it durable. */
+  /** Emits a record of a step. Resolves when it is durable; a cancel may have replaced it. */
   #store(record: StepRecord): Promise<void> {
     const events = this.#machine.store(record);
     if (events.length === 0) return Promise.reject(this.#stop.reason ?? OVER);
     return new Promise((resolve, reject) => {
-      this.#storing.push((written) => void written.then(resolve, reject));
+      const settle = (): void =>
+        this.#stop.isAbortedBy('canceled') ? reject(this.#stop.reason) : resolve();
+      this.#storing.push((written) => void written.then(settle, reject));
       this.#emit(events);
     });
   }

@@ -136,6 +136,8 @@ export class AgentRun {
     } catch (error) {
       const failure = DuolaneError.from(error);
       if (failure.code === 'fenced') throw failure;
+      // Suspended before its agent was called, as by a drain: the next claim holder calls it.
+      if (!this.#normalized && this.#stop.isAbortedBy('suspended')) return;
       this.#options.logger.error('the run could not be written', { ...failure.toJSON() });
       await this.#writer.put(failed(this.#writer.snapshot, turn, failure));
     } finally {

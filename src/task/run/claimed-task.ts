@@ -59,8 +59,11 @@ export class ClaimedTask {
     try {
       // Let the submit resolve before the agent runs: a synchronous agent would delay it.
       await new Promise((resolve) => setImmediate(resolve));
-      await this.#recover();
-      for (let turn = this.#next(); turn; turn = this.#next()) {
+      // A suspended task is claimed only when one of its waits is over, by the clock of the store.
+      // After the first write here, only an answer ends a wait: the store frees the claim of a task
+      // that waits for a time, and an agent must not be called without a claim.
+      const now = (await this.#recover()) ? 0 : Infinity;
+      for (let turn = this.#next(now); turn; turn = this.#next(0)) {
         const isFirst = this.#run === undefined;
         this.#run = new AgentRun(this.#agent, this.#writer, this.#options);
         // The claim has kept the notes that arrived before this listener.
@@ -83,24 +86,25 @@ export class ClaimedTask {
     }
   }
 
-  /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
-  async #recover(): Promise<void> {
+  /**
+   * Ends or continues a run whose claim holder is gone: a run cannot be open at this point. Returns
+   * whether something was written.
+   */
+  async #recover(): Promise<boolean> {
     const { snapshot } = this.#writer;
     // An agent that makes progress between its crashes is called again as often as it takes. A
     // finished model step is progress only if the agent does not start over.
     const finished = this.#agent.continues ? (snapshot.mark?.attempt ?? 0) : 0;
     const attempts = snapshot.attempt - Math.max(snapshot.steps?.attempt ?? 0, finished);
     const resumable = isResumable(this.#agent, snapshot) && attempts < this.#maxAttempts;
-    await this.#writer.put(
-      recoverRun(snapshot, { resumable, continues: this.#agent.continues === true }),
-    );
+    const events = recoverRun(snapshot, { resumable, continues: this.#agent.continues === true });
+    await this.#writer.put(events);
+    return events.length > 0;
   }
 
-  #next(): Turn | undefined {
+  #next(now: number): Turn | undefined {
     const { snapshot } = this.#writer;
-    if (this.#draining || isFinal(snapshot.state)) return undefined;
-    // A suspended task is claimed only when one of its waits is over, by the clock of the store.
-    return nextTurn(snapshot, Infinity);
+    return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot, now);
   }
 
   #onNote(note: Entry & Note): void {

@@ -308,13 +308,16 @@ export function steppedRuns({ replica, start }: Place): void {
       yield { type: 'step.finished', step: 1, usage: { outputTokens: 5 } };
       yield say('Found ');
       yield { type: 'artifact', artifactId: 'r', parts: [{ text: 'one' }] };
-      await ctx.sleep('nap', 100);
+      await ctx.waitFor('go');
       yield say('it');
       yield { type: 'text.end', id: 't', text: 'Found it' };
       yield { type: 'step.finished', step: 2, usage: { outputTokens: 2 } };
     };
     const a = replica();
-    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    await runner.submit(turn('a', 't'));
+    await until(a.log, 't', isSuspended);
+    await runner.submit(answer('a', 't', 'go'));
     const entries = await whole(a.log, 't');
     const count = (type: string): number => entries.filter((entry) => entry.type === type).length;
     expect(count('run.started')).toBe(2);

@@ -22,6 +22,8 @@ const ASKED: ToolEvent = { type: 'input', requests: [] };
  * under the state of its `input` event, and the call with the answers reads on.
  */
 export class PendingCall {
+  /** Who called, on a connection that several callers share. */
+  readonly caller: string | undefined;
   readonly #client: McpClient;
   readonly #name: string;
   readonly #events = new CallEvents();
@@ -38,6 +40,7 @@ export class PendingCall {
     call: ToolCall,
     { caller, mayBeTask = false }: { caller?: string | undefined; mayBeTask?: boolean } = {},
   ) {
+    this.caller = caller;
     this.#mayBeTask = mayBeTask;
     this.#client = client;
     this.#name = call.name;
