@@ -1,8 +1,11 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { dialMessages } from '../../src/mcp/json-rpc/client/dial-messages.ts';
-import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
+import { dialHttp, dialSse } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { dialInProcess } from '../../src/mcp/json-rpc/in-process.ts';
 import { serveMessages } from '../../src/mcp/json-rpc/server/serve-messages.ts';
@@ -133,6 +136,18 @@ test('the time in which a person answers does not count', async () => {
     { type: 'result', result: { content: [] } },
   ]);
   await answered;
+});
+
+test('an event stream of 2024 that names no address for messages is given up', async () => {
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const dialled = dialSse({ url: `http://127.0.0.1:${port}/sse`, timeoutMs: 300 });
+  await expect(dialled).rejects.toMatchObject(LIMITED);
+  server.closeAllConnections();
+  server.close();
 });
 
 suite('mcp-sdk', missing, () => {

@@ -1,5 +1,6 @@
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { withUpstream } from '../../../relay/upstream.ts';
+import { checkLimits, limitsOf, withinLimits } from '../../../sources/request-timer.ts';
 import type { DialMessagesOptions, ToolSource } from '../../../types.ts';
 import { dialMessages } from '../../client/dial-messages.ts';
 import type { Authorizer, HttpOptions } from './http-exchange.ts';
@@ -46,7 +47,13 @@ export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & A
 export async function dialSse(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
   const authorizer = await authorizerOf(options);
   const transport = new SseTransport(options, authorizer);
-  await transport.open(options.signal);
+  checkLimits(options);
+  await withinLimits(
+    { ...limitsOf(options), maxTotalMs: Infinity },
+    { what: 'opening the event stream', isOurTurn: () => transport.isLoggingIn },
+    options.signal,
+    (signal) => transport.open(signal),
+  );
   return withUpstream(await dialMessages(transport, options), sseUpstream(options, authorizer));
 }
 

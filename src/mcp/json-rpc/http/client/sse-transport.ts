@@ -32,6 +32,10 @@ export class SseTransport implements MessageTransport {
     return this.#incoming;
   }
 
+  get isLoggingIn(): boolean {
+    return this.#connection.isLoggingIn;
+  }
+
   /**
    * Opens the stream. Resolves when the server has named the address for messages; a failure closes
    * everything.
