@@ -3,8 +3,10 @@ import type { AgentContext, Turn } from '../event/types.ts';
 import type { SessionOptions } from '../host/index.ts';
 import { environmentOf, isOwnCli } from '../host/launch/cli-launch.ts';
 import { readLocalSession } from '../host/transcripts/local-session.ts';
-import { TaskSessionStore } from './task-session-store.ts';
+import { type OpenTurn, TaskSessionStore } from './task-session-store.ts';
 import type { TranscriptProgress } from './transcript-progress.ts';
+import { parseMcpServers } from '../host/options/mcp-servers-option.ts';
+import { parseToolName } from '../mcp/registry/tool-names.ts';
 
 /** The CLI session of a run. */
 export interface ChosenSession {
@@ -34,7 +36,11 @@ export async function chooseCliSession(
       store && (isOnDisk ? await hasSession(store, own, options) : await store.has(own));
     if (store && isThere) {
       // Ours continues after a prompt. The vendor's would add a text to it.
-      const progress = await store.openTurn(own, promptId(turn), { again: !isOwnCli(options) });
+      const progress = await store.openTurn(own, promptId(turn), {
+        again: !isOwnCli(options),
+        needsOutput: options.outputFormat !== undefined,
+        mayRepeat: repeatable(ctx, options),
+      });
       const opened = { sessionId: own, store, options: { ...resume, ...sessionStore } };
       if (progress) return { ...opened, progress };
       if (await store.has(own)) return opened;
@@ -54,6 +60,19 @@ export async function chooseCliSession(
     if (!store || earlier.text !== '') return { sessionId, options: fork };
   }
   return { sessionId, ...stored, options: { sessionId, ...sessionStore } };
+}
+
+/**
+ * Which calls a model message may have that is written again, as long as none of them was made. The
+ * vendor's CLI cannot make an open call after a restart, and may have written its message before it
+ * was complete. Calls of its own tools may have had effects that the log does not have, and a
+ * person may have decided about a call.
+ */
+function repeatable({ task }: AgentContext, options: SessionOptions): OpenTurn['mayRepeat'] {
+  if (isOwnCli(options)) return () => false;
+  const own = new Set(parseMcpServers(options).sdk.map(({ name }) => name));
+  const asked = new Set([...task.pending, ...(task.answered ?? [])].map(({ callId }) => callId));
+  return ({ callId, name }) => !asked.has(callId) && own.has(parseToolName(name)?.server ?? '');
 }
 
 const storeOf = (

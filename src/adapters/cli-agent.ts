@@ -132,7 +132,15 @@ async function* runSession(
       : [],
   );
   if (progress?.isEnded) {
-    yield { type: 'run.finished', outcome: 'completed', text: progress.lastText };
+    const { lastText, output } = progress;
+    // The text of a result that has a structured output is its JSON text.
+    yield {
+      type: 'run.finished',
+      outcome: 'completed',
+      ...(output
+        ? { text: JSON.stringify(output.value), output: output.value }
+        : { text: lastText }),
+    };
     return;
   }
   const ask = options.ask ?? ctx.ask;
@@ -152,9 +160,11 @@ async function* runSession(
     },
     ctx.signal,
     store && {
+      declareServers: progress !== undefined && !isOwnCli(options),
       onMirror: (created) => void (mirror = created),
       beforeRequest: async () => {
         if (!progress) await store.written(promptId(turn), ctx.signal);
+        await store.messageComplete(ctx.signal);
         await store.storeAhead(sessionId, { all: true });
       },
     },
@@ -252,6 +262,7 @@ const NO_PROGRESS: TranscriptProgress = {
   text: '',
   open: [],
   results: new Map(),
+  outputs: new Map(),
   isEnded: false,
   lastText: '',
 };
@@ -267,7 +278,11 @@ function* startRun(
 ): Generator<AgentEvent, void, undefined> {
   const isAgain = task.current?.messageId === turn.messageId;
   const text = progress?.text ?? '';
-  const isShownAgain = text !== task.text || task.mark?.unfinished === true;
+  const inTranscript = ({ callId }: OpenCall): boolean =>
+    progress !== undefined &&
+    (progress.results.has(callId) || progress.open.some((call) => call.callId === callId));
+  const isShownAgain =
+    text !== task.text || task.mark?.unfinished === true || !task.calls.every(inTranscript);
   const discard = store !== undefined && isAgain && isShownAgain;
   yield { type: 'run.started', sessionId, ...(discard && { discard }) };
   yield { type: 'status', message: 'Starting...' };

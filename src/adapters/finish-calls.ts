@@ -11,7 +11,7 @@ import type { ChosenSession } from './choose-cli-session.ts';
 import { recordedSource } from './recorded-tools.ts';
 import { callTool, resultEvent, resultText } from './shared/tool-call.ts';
 import { toFailure, toolResultText } from './shared/tool-failure.ts';
-import type { TranscriptCall } from './transcript-progress.ts';
+import { OUTPUT_TOOL, type TranscriptCall } from './transcript-progress.ts';
 
 /**
  * A call of an earlier run that is closed now. Without `result` it did not run here, and `why` is
@@ -84,7 +84,10 @@ export async function* continueCalls(
     if (!block) lost.push(call);
     else if (block['is_error'] === true)
       yield { type: 'tool.failed', ...ids(call), error: failureOf(block['content']) };
-    else yield { type: 'tool.completed', ...ids(call), output: block['content'] };
+    else {
+      const output = progress.outputs.get(call.callId) ?? block['content'];
+      yield { type: 'tool.completed', ...ids(call), output };
+    }
   }
   for (const call of progress.open) {
     const { entry: _entry, ...open } = call;
@@ -105,7 +108,10 @@ export async function* continueCalls(
     const decision: LoggedDecision = started ? { allowed: true, args: started } : logged;
     if (!stored && !decision.allowed) {
       const { why } = decision;
-      await store.closeCall(sessionId, call, why === undefined ? INTERRUPTED : refused(why));
+      // The start of a call of our own tools is stored before it is made. No rule of the CLI has
+      // decided about this one, so it must not run here.
+      const unknown = found ? NOT_MADE : INTERRUPTED;
+      await store.closeCall(sessionId, call, why === undefined ? unknown : refused(why));
       yield why === undefined ? interruptedEvent(call) : refusedEvent(call, why);
       continue;
     }
@@ -133,19 +139,19 @@ const ids = ({ callId, name }: OpenCall): Pick<OpenCall, 'callId' | 'name'> => (
 const failureOf = (content: unknown): ReturnType<typeof toFailure> =>
   toFailure('tool', toolResultText(content) || 'the tool failed');
 
-/** Tools of our CLI that only read. */
-const READ_ONLY: ReadonlySet<string> = new Set(['Read', 'Glob', 'Grep']);
+/** Tools of our CLI that have no effects. */
+const WITHOUT_EFFECTS: ReadonlySet<string> = new Set(['Read', 'Glob', 'Grep', OUTPUT_TOOL]);
 
 /**
- * Whether a call only reads, or has not started: a person has decided it, and the CLI did not get
- * to know that.
+ * Whether a call has no effects, or has not started: a person has decided it, and the CLI did not
+ * get to know that.
  */
 const mayRepeat = (
   { callId, name }: TranscriptCall,
   { task }: AgentContext,
   mayHaveRun: boolean,
 ): boolean =>
-  READ_ONLY.has(name) ||
+  WITHOUT_EFFECTS.has(name) ||
   (!mayHaveRun &&
     task.answers.some((answer) => answerBelongsTo(answer, task.answered ?? [], callId)));
 
@@ -156,6 +162,14 @@ const INTERRUPTED: ToolResult = {
       type: 'text',
       text: 'The call was interrupted before it returned a result. It may have had effects.',
     },
+  ],
+  isError: true,
+};
+
+/** What the model gets for a call of one of our own tools that waited behind another one. */
+const NOT_MADE: ToolResult = {
+  content: [
+    { type: 'text', text: 'The call was not made, and had no effects. Call it again if needed.' },
   ],
   isError: true,
 };

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AgentContext, AgentStorage, Frame, Snapshot } from '../event/types.ts';
+import type { AgentContext, AgentStorage, Frame, OpenCall, Snapshot } from '../event/types.ts';
 import type { SessionKey, SessionStore, SessionStoreEntry } from '../host/index.ts';
 import { asObject, asObjects, asString, asStrings, isObject, type JsonObject } from '../json.ts';
 import type { ToolResult } from '../mcp/types.ts';
@@ -10,6 +10,7 @@ import {
   resultEntry,
   type TranscriptCall,
   type TranscriptProgress,
+  type TurnEnds,
   withoutUnanswered,
 } from './transcript-progress.ts';
 
@@ -20,7 +21,9 @@ const EXITS = 'cli-exits';
 const DIGITS = 9;
 
 const PROMPT_MS = 5000;
-const PROMPT_POLL_MS = 10;
+const POLL_MS = 10;
+/** A model that pauses for longer within a message does not delay the calls that it has made. */
+const PAUSE_MS = 2000;
 
 /**
  * Keeps the transcripts of an agent CLI with the task, one value per entry:
@@ -46,6 +49,8 @@ export class TaskSessionStore implements SessionStore {
   readonly #ahead = new Map<string, AheadMessage>();
   readonly #written = new Set<string>();
   readonly #recorded = new Set<string>();
+  /** While a model message arrives: the time of its last part. */
+  #arriving: number | undefined;
   #storing: Promise<void> | undefined;
 
   constructor(storage: AgentStorage, history: AgentContext['history']) {
@@ -95,7 +100,21 @@ export class TaskSessionStore implements SessionStore {
   async written(uuid: string, signal: AbortSignal): Promise<void> {
     const end = performance.now() + PROMPT_MS;
     while (!signal.aborted && !this.#written.has(uuid) && performance.now() < end)
-      await sleep(PROMPT_POLL_MS);
+      await sleep(POLL_MS);
+  }
+
+  /**
+   * Resolves when the model message that is arriving is complete. The vendor's CLI makes a call as
+   * soon as it has it; if the process died then, the transcript would lack the rest of the message,
+   * and no request could repeat it without repeating the call.
+   */
+  async messageComplete(signal: AbortSignal): Promise<void> {
+    while (
+      !signal.aborted &&
+      this.#arriving !== undefined &&
+      performance.now() - this.#arriving < PAUSE_MS
+    )
+      await sleep(POLL_MS);
   }
 
   /**
@@ -104,7 +123,11 @@ export class TaskSessionStore implements SessionStore {
    */
   observe({ lane, direction, data }: Frame): void {
     if (lane !== 'message' || (direction === 'out' && data['type'] !== 'user')) return;
-    if (isMessageEnd(data) || resultsIn(data).length > 0) this.#completeMessages();
+    const isStreamed =
+      data['type'] === 'stream_event' && asString(data['parent_tool_use_id']) === '';
+    if (isStreamed) this.#arriving = performance.now();
+    if (isMessageEnd(data) || resultsIn(data).length > 0 || data['type'] === 'result')
+      this.#completeMessages();
     for (const uuid of asStrings(data['discarded_uuids'])) this.#ahead.delete(uuid);
     const { type, uuid, message, parent_tool_use_id: parent, tool_use_result, session_id } = data;
     if (typeof uuid !== 'string' || this.#written.has(uuid) || asString(parent) !== '') return;
@@ -118,6 +141,7 @@ export class TaskSessionStore implements SessionStore {
   }
 
   #completeMessages(): void {
+    this.#arriving = undefined;
     for (const ahead of this.#ahead.values()) ahead.isOpen = false;
   }
 
@@ -210,12 +234,14 @@ export class TaskSessionStore implements SessionStore {
    * Prepares the session of this task to be continued: completes its transcript with the messages
    * that the CLI had sent and not written, and removes a message that is incomplete. With `again`,
    * a prompt that the model has not answered is removed, too, to be sent again. Returns how far the
-   * turn of the prompt has come; undefined if the transcript lacks the prompt.
+   * turn of the prompt has come; undefined if the transcript lacks the prompt. `needsOutput`: each
+   * turn ends with a structured output. `mayRepeat`: a model message is written again if it has
+   * only such calls and none of them was made.
    */
   async openTurn(
     sessionId: string,
     prompt: string,
-    { again }: { readonly again: boolean },
+    { again, needsOutput, mayRepeat }: OpenTurn,
   ): Promise<TranscriptProgress | undefined> {
     const prefix = prefixOf({ sessionId });
     const main = await this.#list(prefix);
@@ -229,14 +255,30 @@ export class TaskSessionStore implements SessionStore {
       added.push({ ...nextTo(last ?? { isSidechain: false, userType: 'external' }), ...entry });
     }
     const all = [...entries, ...added];
-    const complete = all.slice(0, all.length - countIncomplete(all));
+    const begun = await this.#callsBegun(sessionId);
+    const isNotBegun: OpenTurn['mayRepeat'] = (call) => !begun.has(call.callId) && mayRepeat(call);
+    const complete = all.slice(
+      0,
+      all.length - countIncomplete(all, { needsOutput: needsOutput && again, isNotBegun }),
+    );
     const kept = again ? withoutUnanswered(complete, prompt) : complete;
     const values = await this.#numbered(prefix, kept.slice(entries.length));
     for (const [key] of [...ahead, ...main.slice(kept.length)]) values[key] = undefined;
     for (const callId of added.flatMap(resultsIn))
       Object.assign(values, forgotten(sessionId, callId));
     if (Object.keys(values).length > 0) await this.#storage.set(values);
-    return readProgress(kept, prompt);
+    return readProgress(kept, prompt, { needsOutput });
+  }
+
+  /** The calls of which anything is stored: they were made, permitted, or have ended. */
+  async #callsBegun(sessionId: string): Promise<ReadonlySet<string>> {
+    const begun = new Set<string>();
+    for (const kind of ['start', 'permit', 'result']) {
+      const root = `${sessionPrefix({ sessionId })}${kind}/`;
+      for await (const [key] of this.#storage.list(root))
+        begun.add(decodeURIComponent(key.slice(root.length)));
+    }
+    return begun;
   }
 
   /** Writes the result of an open call to the transcript, as the CLI would have done. */
@@ -279,6 +321,12 @@ export class TaskSessionStore implements SessionStore {
       if (isObject(entry)) found.push([key, entry]);
     return found;
   }
+}
+
+/** How a session is prepared to be continued. */
+export interface OpenTurn extends TurnEnds {
+  readonly again: boolean;
+  readonly mayRepeat: (call: Pick<OpenCall, 'callId' | 'name'>) => boolean;
 }
 
 /** A message that the CLI has sent and not yet written. */

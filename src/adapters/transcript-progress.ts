@@ -18,10 +18,25 @@ export interface TranscriptProgress {
   readonly open: readonly TranscriptCall[];
   /** The results since the prompt, by call. */
   readonly results: ReadonlyMap<string, JsonObject>;
-  /** The model has ended the turn: its last message has no call. */
+  /** What the host got of these results from the CLI, if that was more than their content. */
+  readonly outputs: ReadonlyMap<string, unknown>;
+  /**
+   * The model has ended the turn: its last message has no call, or has given the structured output.
+   */
   readonly isEnded: boolean;
   /** The text of the message that ended the turn. */
   readonly lastText: string;
+  /** The structured output that ended the turn. */
+  readonly output?: { readonly value: unknown };
+}
+
+/** The tool through which the model gives its structured output, in our CLI and the vendor's. */
+export const OUTPUT_TOOL = 'StructuredOutput';
+
+/** What the options of a session say about the end of its turns. */
+export interface TurnEnds {
+  /** A turn ends with a structured output only: the CLI does not accept a message without it. */
+  readonly needsOutput: boolean;
 }
 
 const isMain = ({ type, isSidechain }: SessionStoreEntry): boolean =>
@@ -47,15 +62,24 @@ const textOf = (entries: readonly SessionStoreEntry[]): string =>
 export function readProgress(
   entries: readonly SessionStoreEntry[],
   prompt: string,
+  { needsOutput }: TurnEnds,
 ): TranscriptProgress | undefined {
   const at = entries.findLastIndex(({ uuid }) => uuid === prompt);
   if (at < 0) return undefined;
   const since = entries.slice(at + 1).filter(isMain);
   const answers = since.filter((entry) => entry.type === 'assistant' && !isSynthetic(entry));
   const results = new Map<string, JsonObject>();
+  const outputs = new Map<string, unknown>();
+  const accepted = new Map<string, unknown>();
   for (const entry of since)
-    for (const block of blocksOf(entry).filter(ofType('tool_result')))
-      results.set(asString(block['tool_use_id']), block);
+    for (const block of blocksOf(entry).filter(ofType('tool_result'))) {
+      const callId = asString(block['tool_use_id']);
+      results.set(callId, block);
+      const output = entry['structured_output'] ?? entry['toolUseResult'];
+      if (output !== undefined) outputs.set(callId, output);
+      // Our CLI writes the output that it accepted, which a hook may have changed.
+      if ('structured_output' in entry) accepted.set(callId, entry['structured_output']);
+    }
   const calls = answers.flatMap((entry) =>
     blocksOf(entry)
       .filter(ofType('tool_use'))
@@ -68,15 +92,28 @@ export function readProgress(
   );
   const last = answers.at(-1);
   const message = answers.filter((entry) => last && sameMessage(entry, last));
-  const isEnded = since.at(-1)?.type === 'assistant' && !message.some(hasCall);
+  const open = calls.filter(({ callId }) => !results.has(callId));
+  const given = calls.find(
+    ({ entry, callId, name }) =>
+      name === OUTPUT_TOOL && message.includes(entry) && isSuccess(results.get(callId)),
+  );
+  const output = given && {
+    value: accepted.has(given.callId) ? accepted.get(given.callId) : given.args,
+  };
+  const isWithoutCall = since.at(-1)?.type === 'assistant' && !message.some(hasCall);
   return {
     text: textOf(answers),
-    open: calls.filter(({ callId }) => !results.has(callId)),
+    open,
     results,
-    isEnded,
+    outputs,
+    isEnded: output ? open.length === 0 : isWithoutCall && !needsOutput,
     lastText: textOf(message),
+    ...(output && { output }),
   };
 }
+
+const isSuccess = (result: JsonObject | undefined): boolean =>
+  result !== undefined && result['is_error'] !== true;
 
 /** A message that the CLI wrote itself, as for a failed model call. */
 const isSynthetic = (entry: SessionStoreEntry): boolean =>
@@ -87,16 +124,30 @@ const sameMessage = (a: SessionStoreEntry, b: SessionStoreEntry): boolean =>
 
 const hasCall = (entry: SessionStoreEntry): boolean => blocksOf(entry).some(ofType('tool_use'));
 
+interface IncompleteOptions extends TurnEnds {
+  readonly isNotBegun: (call: Pick<OpenCall, 'callId' | 'name'>) => boolean;
+}
+
 /**
  * How many entries at the end belong to a model message that is incomplete: without a call, and
- * without its text. The model must write such a message again.
+ * without its text. The model must write such a message again. With `needsOutput` that is also true
+ * for a message that has nothing but its text, or that has only given a structured output which the
+ * CLI has not accepted yet: a CLI cannot continue there, and such a call has no effects.
+ * `isNotBegun` says of a call that its message may be written again. It is if all calls allow it.
  */
-export function countIncomplete(entries: readonly SessionStoreEntry[]): number {
+export function countIncomplete(
+  entries: readonly SessionStoreEntry[],
+  { needsOutput, isNotBegun }: IncompleteOptions,
+): number {
   const last = entries.at(-1);
   if (last?.type !== 'assistant' || !isMain(last)) return 0;
   const from = entries.findLastIndex((entry) => !isMain(entry) || !sameMessage(entry, last)) + 1;
   const message = entries.slice(from);
-  if (message.some(hasCall)) return 0;
+  const calls = message
+    .flatMap((entry) => blocksOf(entry).filter(ofType('tool_use')))
+    .map(({ id, name }) => ({ callId: asString(id), name: asString(name) }));
+  if (needsOutput && calls.every(({ name }) => name === OUTPUT_TOOL)) return message.length;
+  if (calls.length > 0) return calls.every(isNotBegun) ? message.length : 0;
   const isText = blocksOf(last).at(-1)?.['type'] === 'text';
   const lacksCall = messageOf(last)['stop_reason'] === 'tool_use';
   return isText && !lacksCall ? 0 : message.length;
@@ -119,17 +170,26 @@ export function withoutUnanswered(
 /** The entry that a CLI writes for the result of a call. */
 export function resultEntry({ entry, callId }: TranscriptCall, result: ToolResult): JsonObject {
   const { content, isError } = result;
-  const block = { type: 'tool_result', tool_use_id: callId, content };
+  // As the vendor's CLI writes them, down to the order: it sends them to the model as they are.
+  const block = isError
+    ? { type: 'tool_result', content: errorContent(content), is_error: true, tool_use_id: callId }
+    : { tool_use_id: callId, type: 'tool_result', content };
   return {
     ...nextTo(entry),
     type: 'user',
-    message: { role: 'user', content: [isError ? { ...block, is_error: true } : block] },
+    message: { role: 'user', content: [block] },
     uuid: randomUUID(),
     timestamp: new Date().toISOString(),
     toolUseResult: content,
     sourceToolAssistantUUID: entry.uuid,
   };
 }
+
+/** The vendor's CLI makes one text of an error. */
+const errorContent = (content: ToolResult['content']): unknown =>
+  content.every(({ type }) => type === 'text')
+    ? content.map((part) => asString(asObject(part)['text'])).join('\n\n')
+    : content;
 
 const SHARED = [
   'isSidechain',

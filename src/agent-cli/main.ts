@@ -21,6 +21,7 @@ const USAGE = `duolane-agent ${VERSION}: an agent CLI for any model that speaks 
 
   duolane-agent -p "question" --model <model>
   duolane-agent --input-format stream-json --output-format stream-json --verbose --model <model>
+  duolane-agent --acp --model <model>      for editors: the Agent Client Protocol on stdin and stdout
 
 Models: script:<file>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>;
 DUOLANE_MODEL sets the default. Tools: --tools Read,Write,Edit,Glob,Grep,Bash; --mcp-config <json>.
@@ -44,7 +45,16 @@ function exit(code: number): void {
 }
 
 async function main(): Promise<void> {
-  const flags = parseFlags(process.argv.slice(2));
+  const argv = process.argv.slice(2);
+  if (argv.includes('--acp')) {
+    const [{ serveAcp }, { fileURLToPath }] = await Promise.all([
+      import('./acp/serve-acp.ts'),
+      import('node:url'),
+    ]);
+    await serveAcp(fileURLToPath(import.meta.url), argv, note);
+    return exit(0);
+  }
+  const flags = parseFlags(argv);
   if (flags.help || flags.version) {
     process.stdout.write(flags.help ? USAGE : `${VERSION}\n`);
     return;
@@ -204,6 +214,7 @@ async function furtherSettings(
   }
   if (process.env['CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING'] === 'true')
     ignored.push('enableFileCheckpointing');
+  if (process.env['CLAUDE_CODE_QUESTION_PREVIEW_FORMAT'] !== undefined) ignored.push('toolConfig');
   return { others, notices: ignored.map((what) => `${what} is not supported and was ignored`) };
 }
 

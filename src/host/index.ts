@@ -36,6 +36,7 @@ export type {
   McpServerConfig,
   McpSSEServerConfig,
   McpStdioServerConfig,
+  OnUserDialog,
   Options,
   OutputFormat,
   QueryOptions,
@@ -46,6 +47,9 @@ export type {
   StallOptions,
   SystemPrompt,
   ThinkingConfig,
+  ToolConfig,
+  UserDialogRequest,
+  UserDialogResult,
 } from './options/options.ts';
 export type * from './sdk-types/permission-types.ts';
 export { AbortError, query, type Query, type QueryInput } from './query/query.ts';

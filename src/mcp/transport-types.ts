@@ -31,6 +31,8 @@ export interface MessageTransport {
    * take silence as a sign of an old server.
    */
   readonly mayWait?: boolean;
+  /** Whether a person is logging in now. The time limits of requests do not count that time. */
+  readonly isLoggingIn?: boolean;
   /**
    * The id of our request on whose own stream an incoming message arrived, if the transport has
    * such streams.
@@ -38,6 +40,8 @@ export interface MessageTransport {
   requestOf?(message: JsonObject): string | number | undefined;
   /** Whether the transport passes on which request a sent message belongs to (`requestOf`). */
   readonly relates?: boolean;
+  /** The authenticated owner of the requests of the peer, who alone finds its tasks. */
+  readonly owner?: string | undefined;
   /** Called when a received notification or response was handled, so that its sender knows. */
   handled?(message: JsonObject): Promise<void>;
   close?(): Promise<void>;

@@ -341,8 +341,23 @@ export interface OfferMessagesOptions {
   readonly onError?: (error: unknown) => void;
 }
 
+/**
+ * How long a dialled server may take; `Infinity` removes a limit. Beyond a limit, the request is
+ * cancelled and fails with `timeout`. Time that a person needs to answer or to log in does not
+ * count, and neither does the time of a slow reader.
+ */
+export interface TimeLimits {
+  /**
+   * How long the server may be silent during a request; 60,000 by default. Progress, log lines and
+   * partial results of a call begin it anew. A call with a `deadline` has only that limit.
+   */
+  readonly timeoutMs?: number;
+  /** How long one call may take, whatever it reports; an hour by default. */
+  readonly maxTotalMs?: number;
+}
+
 /** The options of every client side over JSON-RPC (`dialHttp`, `dialStdio`, `dialMessages`). */
-export interface DialMessagesOptions extends Abortable {
+export interface DialMessagesOptions extends Abortable, TimeLimits {
   /**
    * `stateless` is the revision 2026-07-28, which has no handshake and no sessions; `session` are
    * the revisions before it; `auto` tries the first and falls back to the others. The default is

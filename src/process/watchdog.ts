@@ -4,9 +4,10 @@ import { send } from './process-tree.ts';
 
 /**
  * Ends the process group with this process, however this process ends. Call `watch` when the group
- * starts and `unwatch` when all of it is gone. `process.exit` sends SIGTERM. For every other end,
- * kill -9 included, a shell that waits for end of file on a pipe from us sends SIGTERM and then
- * SIGKILL.
+ * starts and `unwatch` when all of it is gone. `process.exit` sends SIGTERM, and SIGKILL follows a
+ * second later. After every other end, kill -9 included, a shell that waits for end of file on a
+ * pipe from us stops the group and kills it immediately: an agent CLI whose stdin ends would
+ * otherwise continue without its host, with one more request to the model.
  *
  * One shell watches all groups and exits with the last of them; it takes 1.7 MB, a Node process
  * would take 40. It is outside of the groups, because a shell inside would have to start the child
@@ -85,19 +86,28 @@ function endAll(): void {
     if (process.platform === 'win32') send(group, 'SIGKILL');
     else send(-group, shell?.pid === undefined ? 'SIGKILL' : 'SIGTERM');
   }
+  // A write of a few bytes to a pipe is done before it returns, also while the process exits.
+  if (groups.size > 0) shell?.stdin?.write(`${GRACE} ${[...groups].join(' ')}\n`);
 }
 
+/** Begins the list of groups that have got SIGTERM and a second to end. */
+const GRACE = 'grace';
+
 /**
- * Reads lists of groups until end of file. Then it sends SIGTERM, waits a second and sends SIGKILL
- * to the groups of the last list and to descendants that left them (`pid:start`, found through
- * /proc if there is one). A group that is gone at the first signal is never signalled again, and a
- * stray process only while its start time is the same, so a reused pid is safe.
+ * Reads lists of groups until end of file. Then it stops the groups of the last list and sends
+ * SIGKILL to them and to descendants that left them (`pid:start`, found through /proc if there is
+ * one); if the list begins with `grace`, it sends SIGTERM and waits a second before. A group that
+ * is gone at the first signal is never signalled again, and a stray process only while its start
+ * time is the same, so a reused pid is safe.
  */
 const SCRIPT = `
 trap '' HUP INT TERM
 groups=
 while read -r line; do groups=$line; done
+grace=
+case $groups in '${GRACE} '*) grace=1 groups=\${groups#* } ;; esac
 [ "$groups" ] || exit 0
+[ "$grace" ] || for group in $groups; do kill -s STOP -- "-$group"; done
 strays=' '
 
 look() {
@@ -129,7 +139,9 @@ strike() {
   done
 }
 
-strike TERM
-sleep 1
+if [ "$grace" ]; then
+  strike TERM
+  sleep 1
+fi
 strike KILL
 `;

@@ -34,6 +34,7 @@ const ANNOUNCED: Partial<Record<Name, readonly [value: unknown, words: string]>>
   taskBudget: [{ total: 9 }, '--task-budget'],
   title: ['t', 'title'],
   toolAliases: [{ a: 'b' }, 'toolAliases'],
+  toolConfig: [{ askUserQuestion: { previewFormat: 'html' } }, 'toolConfig'],
 };
 
 /** Options that cannot be ignored, since the session would have another history: nothing runs. */
@@ -82,6 +83,7 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   systemPrompt: 'test/agent-cli/options.test.ts',
   thinking: 'test/agent-cli/models.test.ts',
   tools: 'test/agent-cli/tools.test.ts',
+  verbatimPrompts: 'src/host/options/options.effects.test.ts',
 };
 
 /** Of the host alone; `src/host/options/options.effects.test.ts` names the test of each. */
@@ -103,6 +105,7 @@ const HOST: readonly Name[] = [
   'onFrame',
   'oneshot',
   'pathToClaudeCodeExecutable',
+  'pluginDelivery',
   'readyMs',
   'sessionStoreFlush',
   'spawnClaudeCodeProcess',
@@ -163,7 +166,9 @@ const hasRun = ({ messages }: Run): boolean => messages.some(({ type }) => type 
 describe('is announced on the message lane:', () => {
   test.each(Object.entries(ANNOUNCED))('%s', async (name, [value, words]) => {
     await using ws = await Workspace.open();
-    const result = await run(ws, { [name]: value });
+    const onUserDialog = (): JsonObject => ({ behavior: 'cancelled' });
+    const needed = name === 'supportedDialogKinds' ? { onUserDialog } : {};
+    const result = await run(ws, { ...needed, [name]: value });
     expect(said(result)).toContain(words);
     expect(hasRun(result)).toBe(true);
   });

@@ -65,7 +65,8 @@ export async function playPoint(
   fault: Fault,
 ): Promise<PointResult> {
   const { kind, at, inCall } = fault;
-  const name = `${kind}-${inCall ?? at}`;
+  // Not the id of the call: a CLI has its folder in each request, and the model reads the ids there.
+  const name = `${kind}-${inCall?.replaceAll('_', '-') ?? at}`;
   const ended = await playIn(options, name, fault);
   const wrong = [...ended.problems, ...differences(ended, whole, at)];
   if (wrong.length > 0 && ended.stderr !== '') wrong.push(ended.stderr);

@@ -322,6 +322,26 @@ describe('owners', () => {
       code: 'not_found',
     });
   });
+
+  test('the same applies to the tunnel of gRPC', async () => {
+    await using scope = new Disposer();
+    const { source } = longTools(scope);
+    const { url } = scope.use(
+      await offerGrpc(source, {
+        token: (token) => token,
+        tunnel: (transport) => serveMessages(source, transport),
+      }),
+    );
+    const as = async (token: string): Promise<ToolSource> => {
+      const metadata = (): Record<string, string> => ({ authorization: `Bearer ${token}` });
+      return scope.use(await dialMessages(openTunnel({ url, metadata })));
+    };
+    const { taskId } = await start(await as('ann'), 'work');
+    expect(await (await as('ann')).tasks!.get(taskId)).toMatchObject({ status: 'working' });
+    const typed = scope.use(await dialGrpc({ url, token: 'ann' }));
+    expect(await typed.tasks!.get(taskId)).toMatchObject({ status: 'working' });
+    await expect((await as('bob')).tasks!.get(taskId)).rejects.toMatchObject({ code: 'invalid' });
+  });
 });
 
 describe('kill -9 of the server', () => {

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -309,6 +309,21 @@ suite('an exit of the host', noWindows, () => {
     host.kill('SIGKILL');
     await exited;
     expect(await survivors(tree, 3000)).toEqual([]);
+  });
+
+  test('kill -9 of the host kills its children without a signal that they handle', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'duolane-killed-')), 'said');
+    const host = spawn(process.execPath, ['--import', 'tsx', HOST, 'handler', file], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(createInterface({ input: host.stdout }), 'line')) as [string];
+    const tree = JSON.parse(line) as number[];
+    tidy([host.pid!, ...tree]);
+    host.kill('SIGKILL');
+    await once(host, 'exit');
+    expect(await survivors(tree, 3000)).toEqual([]);
+    expect(readFileSync(file, 'utf8')).toBe('started');
+    rmSync(dirname(file), { recursive: true });
   });
 
   test('SIGTERM has its usual effect on the host, and no process remains', async () => {

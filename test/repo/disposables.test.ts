@@ -431,6 +431,9 @@ const ROWS: Readonly<Record<string, Row>> = {
 /** Files that are not in the table, each with its reason. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'a2a/grpc/grpc-transport.ts': 'passes on to GrpcClient',
+  'adapters/acp/acp-connection.ts': 'internal to one run of acp(), which disposes it once',
+  'agent-cli/acp/acp-server.ts': 'internal to the CLI process, disposed by serveAcp alone',
+  'agent-cli/acp/child-session.ts': 'internal to the CLI process, disposed by AcpServer alone',
   'agent-cli/session/transcript.ts': 'internal to the CLI process, disposed by Agent alone',
   'agent-cli/tools/builtin/line-search.ts': 'internal to one search; tested in search.test.ts',
   'agent-cli/tools/mcp/mcp-servers.ts': 'internal to the CLI process, disposed by Agent alone',

@@ -18,7 +18,7 @@ const MAY_LOAD: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Doors that load the means to start a process; the host loads them with its first session. */
-const MAY_SPAWN: readonly string[] = ['./mcp', './process'];
+const MAY_SPAWN: readonly string[] = ['./adapters/acp', './mcp', './process'];
 
 const { exports: entries } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),

@@ -264,8 +264,9 @@ export class AgentLoop {
     // The dispatcher reports failures of hooks; the session starts anyway.
     void this.session.parts.hooks.fire('SessionStart', { source }, options).catch(() => {});
     const { history } = this.session.parts;
+    const needsOutput = this.session.schema !== undefined;
     const mayContinue = this.#options.env['CLAUDE_CODE_RESUME_INTERRUPTED_TURN'] === '1';
-    if (source === 'resume' && mayContinue && !this.#turn && history.isInterrupted)
+    if (source === 'resume' && mayContinue && !this.#turn && history.isInterrupted({ needsOutput }))
       // In a later microtask, so that the response to `initialize` is written first.
       queueMicrotask(() => this.#continue());
   }

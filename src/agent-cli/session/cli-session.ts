@@ -9,7 +9,7 @@ import { type Block, NO_USAGE, type TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import type { PromptQueue } from './prompt-queue.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
-import type { Transcript } from './transcript.ts';
+import type { EntryExtra, Transcript } from './transcript.ts';
 import type { Settings } from '../command-line/settings.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import type { AgentTool } from '../tools/types.ts';
@@ -37,6 +37,7 @@ export interface Totals {
 export interface RecordOptions {
   readonly toHost?: JsonObject | undefined;
   readonly uuid?: string | undefined;
+  readonly extra?: EntryExtra | undefined;
 }
 
 /** Everything that a session is made of. */
@@ -121,14 +122,21 @@ export class CliSession {
    * Blocks of a model message are recorded by `ModelStep` instead: they must not be in the
    * transcript before the message is final.
    */
-  record(content: readonly Block[], { toHost, uuid = randomUUID() }: RecordOptions = {}): string {
+  record(
+    content: readonly Block[],
+    { toHost, uuid = randomUUID(), extra }: RecordOptions = {},
+  ): string {
     const { history, transcript } = this.parts;
-    transcript.append('user', [{ message: { role: 'user', content }, uuid }]);
+    transcript.append('user', [
+      { message: { role: 'user', content }, uuid, ...(extra && { extra }) },
+    ]);
     if (toHost) this.emit(toHost, uuid);
+    const output =
+      extra && 'structured_output' in extra ? { value: extra.structured_output } : undefined;
     const rest = content.filter(
-      (block) => block.type !== 'tool_result' || !history.addResult(block),
+      (block) => block.type !== 'tool_result' || !history.addResult(block, output),
     );
-    if (rest.length > 0) history.addUser(rest);
+    if (rest.length > 0) history.addUser(rest, { isMeta: extra?.isMeta === true });
     return uuid;
   }
 

@@ -1,13 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { type Block, blocksOf, type ChatMessage } from '../models/types.ts';
 import { asString } from '../../json.ts';
+import { STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
 
 interface ModelTurn {
   readonly id: string;
   readonly blocks: Block[];
   readonly results: Map<string, Block>;
+  /** What the tool for structured output has accepted. */
+  output?: { readonly value: unknown };
 }
-type Item = { readonly user: Block[] } | ModelTurn;
+/** `isPrompt`: a person has written some of it. */
+type Item = { readonly user: Block[]; isPrompt: boolean } | ModelTurn;
+
+/** The model messages of the last turn, from which it can be continued. */
+export interface UnfinishedTurn {
+  readonly steps: readonly Readonly<ModelTurn>[];
+  /** Nothing follows the last of them but the results of its calls. */
+  readonly endsWithStep: boolean;
+}
 
 const isStep = (item: Item): item is ModelTurn => 'blocks' in item;
 const isCall = (block: Block): boolean => block.type === 'tool_use';
@@ -54,10 +65,16 @@ export class History {
     return this.#items.some((item) => isStep(item) && item.id === id);
   }
 
-  addUser(content: string | readonly Block[]): void {
+  /** Adds a user message; with `isMeta` one that the CLI wrote itself. */
+  addUser(
+    content: string | readonly Block[],
+    { isMeta = false }: { readonly isMeta?: boolean } = {},
+  ): void {
     const last = this.#items.at(-1);
-    if (last && !isStep(last)) last.user.push(...blocksOf(content));
-    else this.#items.push({ user: [...blocksOf(content)] });
+    if (last && !isStep(last)) {
+      last.user.push(...blocksOf(content));
+      last.isPrompt ||= !isMeta;
+    } else this.#items.push({ user: [...blocksOf(content)], isPrompt: !isMeta });
   }
 
   /** Adds a finished block to the model message `id`. */
@@ -74,8 +91,11 @@ export class History {
     if (at !== -1) this.#items.splice(at, 1);
   }
 
-  /** Adds a `tool_result` block. Returns false if no open call has its id. */
-  addResult(result: Block): boolean {
+  /**
+   * Adds a `tool_result` block. Returns false if no open call has its id. `output` is what the tool
+   * for structured output has accepted, if a hook has changed it.
+   */
+  addResult(result: Block, output?: { readonly value: unknown }): boolean {
     const id = asString(result['tool_use_id']);
     const step = this.#items.findLast(
       (item): item is ModelTurn =>
@@ -83,13 +103,32 @@ export class History {
     );
     if (!step || step.results.has(id)) return false;
     step.results.set(id, result);
+    const call = step.blocks.find((block) => block['id'] === id);
+    if (call?.['name'] === STRUCTURED_OUTPUT && result['is_error'] !== true)
+      step.output ??= output ?? { value: call['input'] };
     return true;
   }
 
-  /** Whether a model message must follow: the last one has calls, or a person has spoken since. */
-  get isInterrupted(): boolean {
+  /**
+   * Whether the last turn has not ended. It has if its last model message has no calls, or has
+   * given the structured output. With `needsOutput` only the latter counts.
+   */
+  isInterrupted({ needsOutput }: { readonly needsOutput: boolean }): boolean {
     const last = this.#items.at(-1);
-    return last !== undefined && (!isStep(last) || last.blocks.some(isCall));
+    if (last === undefined) return false;
+    const { steps, endsWithStep } = this.unfinishedTurn();
+    if (steps.at(-1)?.output) return this.openCalls().length > 0;
+    return needsOutput || !endsWithStep || (isStep(last) && last.blocks.some(isCall));
+  }
+
+  /** What the model has done since the last prompt. */
+  unfinishedTurn(): UnfinishedTurn {
+    const from = this.#items.findLastIndex((item) => !isStep(item) && item.isPrompt) + 1;
+    const last = this.#items.at(-1);
+    return {
+      steps: this.#items.slice(from).filter(isStep),
+      endsWithStep: last !== undefined && isStep(last),
+    };
   }
 
   /** The calls of the last model message without a result. */

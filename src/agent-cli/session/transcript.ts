@@ -29,14 +29,17 @@ export const sessionDir = ({ configDir, cwd }: TranscriptLocation): string =>
 /** The history of a session, from its entries. */
 export function historyFrom(entries: readonly TranscriptEntry[]): History {
   const conversation = new History();
-  for (const { type, message } of entries) {
+  for (const entry of entries) {
+    const { type, message } = entry;
+    const isMeta = entry['isMeta'] === true;
+    const output = 'structured_output' in entry ? { value: entry['structured_output'] } : undefined;
     const { content } = message;
     const blocks =
       typeof content === 'string' ? [{ type: 'text', text: content }] : asArray(content);
     for (const block of blocks as readonly Block[]) {
       if (type === 'assistant') conversation.addAnswer(asString(message['id']), block);
-      else if (block.type !== 'tool_result') conversation.addUser([block]);
-      else conversation.addResult(block);
+      else if (block.type !== 'tool_result') conversation.addUser([block], { isMeta });
+      else conversation.addResult(block, output);
     }
   }
   return conversation;
@@ -93,6 +96,15 @@ export async function newestSession(place: TranscriptLocation): Promise<string |
 interface RecordedMessage {
   readonly message: JsonObject;
   readonly uuid?: string;
+  /** Members of the entry that the model does not get. */
+  readonly extra?: EntryExtra;
+}
+
+export interface EntryExtra {
+  /** The CLI wrote the message itself: it is not a prompt. */
+  readonly isMeta?: true;
+  /** The value that the tool for structured output has accepted. */
+  readonly structured_output?: unknown;
 }
 
 interface TranscriptOptions {
@@ -123,7 +135,7 @@ export class Transcript implements AsyncDisposable {
   /** Appends messages together: a mirror gets all of them or none. */
   append(type: TranscriptEntry['type'], messages: readonly RecordedMessage[]): void {
     const { cwd, sessionId } = this.#options;
-    const entries = messages.map(({ message, uuid = randomUUID() }): TranscriptEntry => {
+    const entries = messages.map(({ message, uuid = randomUUID(), extra }): TranscriptEntry => {
       const parentUuid = this.#parent;
       this.#parent = uuid;
       return {
@@ -137,6 +149,7 @@ export class Transcript implements AsyncDisposable {
         message,
         uuid,
         timestamp: new Date().toISOString(),
+        ...extra,
       };
     });
     this.#add(entries);

@@ -87,7 +87,10 @@ export function recordSyntheticMessage(
   extra: JsonObject = {},
 ): void {
   const content = [{ type: 'text', text }];
-  session.record(content, { toHost: userLine(content, extra) });
+  session.record(content, {
+    toHost: userLine(content, extra),
+    ...(extra['isSynthetic'] === true && { extra: { isMeta: true } }),
+  });
   turn.userLines++;
 }
 

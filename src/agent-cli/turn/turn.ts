@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
-import { apiMessage, type MessageBuilder } from './message-builder.ts';
+import { apiMessage } from './message-builder.ts';
 import { type CallEnd, runToolCall } from './run-tool-call.ts';
 import { initMessage, resultMessage, recordSyntheticMessage, userLine } from './sdk-messages.ts';
 import { modelError } from '../../event/retry/model-error.ts';
@@ -62,12 +62,17 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
   await finishOpenCalls(session, turn);
   for (const prompt of turn.prompts) recordPrompt(session, prompt);
   if (!isContinued && turn.prompts.every(({ query }) => !query)) return succeeded('completed');
+  let earlier = isContinued ? takeOver(session, turn) : undefined;
   let stopHookActive = false;
   for (;;) {
-    turn.signal.throwIfAborted();
-    const limit = overLimit(session, turn);
-    if (limit) return limit;
-    const { answer, batch } = await runModelStep(session, turn);
+    let step = earlier;
+    earlier = undefined;
+    if (!step) {
+      turn.signal.throwIfAborted();
+      const limit = overLimit(session, turn);
+      if (limit) return limit;
+      step = await runModelStep(session, turn);
+    }
     await session.parts.transcript.saved();
     if (turn.interrupted) {
       if (turn.interrupted.by === 'user') recordSyntheticMessage(session, turn, INTERRUPTED);
@@ -80,7 +85,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
     }
     if (turn.stoppedBy !== undefined) return succeeded('hook_stopped');
     if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
-    if (batch.length > 0) {
+    if (step.hasCalls) {
       for (const prompt of session.parts.queue.takeForRunning()) await join(session, turn, prompt);
       if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     } else if (session.schema) {
@@ -91,7 +96,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
       const again = await stopHook(session, turn, stopHookActive);
       if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
       if (turn.stoppedBy !== undefined || again === undefined)
-        return succeeded('completed', blocksText(answer.blocks) || turn.lastText);
+        return succeeded('completed', step.text || turn.lastText);
       stopHookActive = true;
       recordSyntheticMessage(session, turn, `Stop hook feedback:\n${again}`, { isSynthetic: true });
     }
@@ -116,11 +121,46 @@ const interruptedEnding = (
   text: string,
 ): TurnEnding => (by === 'now' ? succeeded(reason, text) : failedEnding(reason, message));
 
+/** A model message whose calls have their results. */
+interface FinishedStep {
+  readonly text: string;
+  readonly hasCalls: boolean;
+}
+
+/**
+ * Takes over what an earlier process has done of a turn. Returns its last model message if that
+ * process ended before it had decided how to go on after it.
+ */
+function takeOver(session: CliSession, turn: TurnState): FinishedStep | undefined {
+  const { steps, endsWithStep } = session.parts.history.unfinishedTurn();
+  const last = steps.at(-1);
+  const finished = last && {
+    text: blocksText(last.blocks),
+    hasCalls: callsIn(last.blocks).length > 0,
+  };
+  turn.steps = steps.length;
+  turn.lastText = finished?.text ?? '';
+  turn.structured = last?.output;
+  turn.userLines = 0;
+  turn.structuredFailures = 0;
+  for (const step of steps) {
+    const calls = callsIn(step.blocks);
+    turn.userLines += calls.length;
+    // The last message is counted when the loop handles it.
+    if (calls.length === 0 && session.schema && !(endsWithStep && step === last))
+      turn.structuredFailures++;
+    for (const call of calls.filter(({ name }) => name === STRUCTURED_OUTPUT)) {
+      const result = step.results.get(asString(call['id']));
+      if (result?.['is_error'] !== true) continue;
+      turn.structuredFailures++;
+      turn.lastStructuredError = asString(result['content']);
+    }
+  }
+  return endsWithStep || turn.structured ? finished : undefined;
+}
+
 /** One model call and the tool calls of its message. */
-async function runModelStep(
-  session: CliSession,
-  turn: TurnState,
-): Promise<{ readonly answer: MessageBuilder; readonly batch: readonly Block[] }> {
+async function runModelStep(session: CliSession, turn: TurnState): Promise<FinishedStep> {
   await raceAbort(session.parts.servers.ready(), turn.signal);
   const tools = new Map(session.tools().map((tool) => [tool.spec.name, tool]));
   const schedule = new Schedule();
@@ -147,7 +187,7 @@ async function runModelStep(
     await schedule.idle();
     const batch = callsIn(answer.blocks);
     if (batch.length > 0 && !turn.signal.aborted) await afterBatch(session, turn, ends);
-    return { answer, batch };
+    return { text: blocksText(answer.blocks), hasCalls: batch.length > 0 };
   } catch (reason) {
     // Wait for the results of all calls before the turn ends. After an abort they come immediately.
     if (turn.signal.aborted) {
@@ -165,10 +205,14 @@ function recordToolResult(
   { result, raw, meta, context }: CallEnd,
 ): void {
   const extra = { tool_use_result: raw, tool_result_meta: [meta] };
-  session.record([result], { toHost: userLine([result], extra) });
+  const isOutput = call['name'] === STRUCTURED_OUTPUT;
+  session.record([result], {
+    toHost: userLine([result], extra),
+    ...(isOutput && result['is_error'] !== true && { extra: { structured_output: raw } }),
+  });
   turn.userLines++;
   for (const text of context) addContext(session, text);
-  if (call['name'] !== STRUCTURED_OUTPUT) return;
+  if (!isOutput) return;
   if (result['is_error'] === true) {
     turn.structuredFailures++;
     turn.lastStructuredError = asString(result['content']);
@@ -177,7 +221,9 @@ function recordToolResult(
 
 /** Adds a text of a hook for the model; the host does not get it as a message. */
 function addContext(session: CliSession, text: string): void {
-  session.record([{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }]);
+  session.record([{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }], {
+    extra: { isMeta: true },
+  });
 }
 
 async function afterBatch(

@@ -2,7 +2,6 @@ import { DuolaneError } from '../../errors.ts';
 import { untilAborted } from '../../stream/abort.ts';
 import { offerGrpc } from '../../mcp/grpc/index.ts';
 import {
-  type DialMessagesOptions,
   offerHttp,
   type OfferHttpOptions,
   offerStdio,
@@ -11,7 +10,7 @@ import {
 } from '../../mcp/index.ts';
 import { omitUndefined } from '../../json.ts';
 import { type Command, EXIT, textFlag } from '../command.ts';
-import { dialSource, SOURCES } from './dial-source.ts';
+import { dialSource, readProtocol, SOURCES } from './dial-source.ts';
 import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import { type Counts, CountingSource } from './counting-source.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
@@ -61,7 +60,9 @@ export const bridge: Command = {
       token,
       signal,
       capabilities: PASSED_ON,
-      protocol: readProtocol(textFlag(flags, 'protocol'), from),
+      // The clients of a bridge have limits of their own, and their cancellations are passed on.
+      timeoutMs: Infinity,
+      protocol: readProtocol(textFlag(flags, 'protocol')) ?? defaultProtocol(from),
       maxBytes: readBytes(textFlag(flags, 'max-bytes')),
       singleUser: Boolean(flags['single-user']),
     });
@@ -94,18 +95,9 @@ function isOpenToOthers(to: string): boolean {
 
 type Offered = AsyncDisposable & { readonly url?: string; readonly done?: Promise<void> };
 
-/** Parses --protocol. A server of the older SSE transport has only one. */
-function readProtocol(
-  given: string | undefined,
-  from: string,
-): DialMessagesOptions['protocol'] | undefined {
-  if (given === undefined) return /^sses?:/.test(from) ? undefined : 'auto';
-  if (given === 'auto' || given === 'session' || given === 'stateless') return given;
-  throw new DuolaneError(
-    'invalid',
-    `invalid --protocol "${given}": expected auto, session or stateless`,
-  );
-}
+/** A server of the older SSE transport has only one protocol. */
+const defaultProtocol = (from: string): 'auto' | undefined =>
+  /^sses?:/.test(from) ? undefined : 'auto';
 
 function readBytes(given: string | undefined): number | undefined {
   if (given === undefined) return undefined;

@@ -77,8 +77,7 @@ async function oneTurn(
   let outcome: string | undefined;
   try {
     const options = { signal: turn.signal, otherwise: 'decline' } as const;
-    const ask: Parameters<AgentChat['say']>[1]['ask'] = (request) =>
-      askUser(request, terminal, options);
+    const ask = askUser(terminal, options);
     for await (const event of talk.say([{ text }], { ask, signal: turn.signal })) {
       if (printer) printer.event(event);
       else out.line(JSON.stringify(event));

@@ -25,18 +25,32 @@ export interface SourceOptions extends Abortable {
   readonly singleUser?: boolean;
   /** The kind of protocol; the default is that of the transport. */
   readonly protocol?: DialMessagesOptions['protocol'] | undefined;
+  /** How long the server may be silent during a request; without it, the default limits hold. */
+  readonly timeoutMs?: number | undefined;
   /** The longest line of a server on stdio, in bytes. */
   readonly maxBytes?: number | undefined;
+}
+
+/** Parses --protocol. */
+export function readProtocol(given: string | undefined): DialMessagesOptions['protocol'] {
+  if (given === undefined) return undefined;
+  if (given === 'auto' || given === 'session' || given === 'stateless') return given;
+  throw new DuolaneError(
+    'invalid',
+    `invalid --protocol "${given}": expected auto, session or stateless`,
+  );
 }
 
 /** Dials the source that the user named. Throws `invalid` for an unknown form. */
 export async function dialSource(
   given: string,
-  { token, signal, capabilities, protocol, maxBytes, singleUser = false }: SourceOptions,
+  { token, signal, capabilities, protocol, maxBytes, singleUser = false, timeoutMs }: SourceOptions,
 ): Promise<ToolSource & AsyncDisposable> {
   const [, scheme, rest = ''] = /^(stdio|https?|sses?|grpcs?):(.+)$/s.exec(given) ?? [];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const limits = { timeoutMs, maxTotalMs: timeoutMs && Infinity };
   const options = omitUndefined<DialMessagesOptions>({
+    ...limits,
     signal,
     capabilities,
     protocol,
@@ -58,7 +72,7 @@ export async function dialSource(
     case 'grpc':
     case 'grpcs': {
       const { dialGrpc } = await import('../../mcp/grpc/index.ts');
-      return dialGrpc(omitUndefined<DialGrpcOptions>({ url: given, signal, token }));
+      return dialGrpc(omitUndefined<DialGrpcOptions>({ url: given, signal, token, ...limits }));
     }
     default:
       throw new DuolaneError(

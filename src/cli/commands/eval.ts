@@ -16,6 +16,7 @@ import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from '../c
 import { readCases, sampleCases } from './eval-cases.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { closeResources, exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
+import { printForeign } from '../terminal/entry-printer.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
 export const evalCommand: Command = {
@@ -99,7 +100,9 @@ function printRun(
   const times = out.style('dim', `${text}${run.totalMs} ms`);
   out.line(`${sign} ${name}${round > 1 ? ` (${round})` : ''}  ${times}`);
   for (const score of scores)
-    if (!score.pass) out.line(`  ${score.name} ${score.value.toFixed(2)}: ${score.why ?? ''}`);
+    if (!score.pass)
+      // The reason may quote the text of the agent.
+      printForeign(out, `  ${score.name} ${score.value.toFixed(2)}: ${score.why ?? ''}`);
 }
 
 function printSum(out: TextOutput, { passed, runs, scores }: EvalReport): void {

@@ -1,13 +1,12 @@
-import { createReadStream } from 'node:fs';
-import { DuolaneError } from '../../errors.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
 import { sleep, untilAborted } from '../../stream/abort.ts';
-import { readTrace, type TraceItem } from '../../trace/index.ts';
+import type { TraceItem } from '../../trace/index.ts';
 import { openBrowser } from '../terminal/open-browser.ts';
-import { EXIT, isReadable, numberFlag, type Command } from '../command.ts';
+import { EXIT, numberFlag, type Command } from '../command.ts';
 import { framePrinter } from '../terminal/frame-printer.ts';
 import { Printer, printForeign } from '../terminal/entry-printer.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
+import { openTrace } from './open-trace.ts';
 
 /** Longer pauses are shortened to this, such as a night between two turns. */
 const LONGEST_PAUSE_MS = 10_000;
@@ -31,12 +30,12 @@ export const replayCommand: Command = {
   examples: ['duolane replay run.jsonl --speed 10', 'duolane replay run.jsonl --open'],
   async run({ args, flags, terminal, signal }) {
     const [file = ''] = args;
-    if (!isReadable(file)) throw new DuolaneError('not_found', `file "${file}" not found`);
+    const trace = openTrace(file, signal);
     const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
     if (flags['page'] || flags['open']) {
       const { replayOnPage } = await import('./replay-page.ts');
       const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
-      await using shown = await replayOnPage(readTrace(createReadStream(file)), { speed, port });
+      await using shown = await replayOnPage(trace, { speed, port });
       if (flags['json']) terminal.out.line(JSON.stringify({ url: shown.url }));
       else terminal.out.line(`${terminal.out.style('bold', shown.url)}  Ctrl-C stops`);
       if (flags['open'] && !openBrowser(shown.url))
@@ -46,7 +45,7 @@ export const replayCommand: Command = {
     }
     const show = flags['json'] ? asJson(terminal.out) : asText(terminal.out);
     let last: number | undefined;
-    for await (const item of readTrace(createReadStream(file))) {
+    for await (const item of trace) {
       const at = timeOf(item) ?? last;
       const pauseMs = Math.min((at ?? 0) - (last ?? at ?? 0), LONGEST_PAUSE_MS) / speed;
       if (pauseMs >= 1) await sleep(pauseMs, signal);

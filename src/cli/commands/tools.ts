@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
-import type { ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
+import type { AskOptions, ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../command.ts';
 import { askUser } from '../terminal/prompt-user.ts';
 import { stripControlCharacters } from '../../event/text/control-characters.ts';
 import { printForeign } from '../terminal/entry-printer.ts';
-import { dialSource, SOURCES } from './dial-source.ts';
+import { dialSource, readProtocol, SOURCES } from './dial-source.ts';
 import type { TextOutput } from '../terminal/terminal.ts';
 
 export const tools: Command = {
@@ -16,29 +16,93 @@ export const tools: Command = {
   expected: `an MCP server, e.g. duolane tools 'stdio:node server.js'`,
   most: 3,
   options: {
+    resources: { text: 'list the resources and the resource templates instead of the tools' },
+    read: { value: 'uri', text: 'read a resource' },
+    prompts: { text: 'list the prompts instead of the tools' },
+    prompt: { value: 'name', text: 'get a prompt; its arguments follow the source as JSON' },
+    protocol: {
+      value: 'kind',
+      text: 'auto (default over HTTP), session (up to 2025-11-25) or stateless (2026-07-28)',
+    },
+    timeout: {
+      value: 'seconds',
+      text: 'how long the server may be silent during a request; 60 by default',
+    },
     token: { value: 'bearer', text: 'sent to the server as its bearer token' },
-    json: { text: 'print tools, or the events of the call, as JSON, one per line' },
+    json: { text: 'print what the server sends as JSON, one object per line' },
   },
   details: [
     `The source is ${SOURCES}.`,
     'Without a tool, it lists all tools as they arrive. With a tool, it calls it and prints its progress\n' +
-      'on stderr. Exit code 1 if the tool failed.',
+      'on stderr. Exit code 1 if the tool failed. Questions of the server (elicitation) are asked on the\n' +
+      'terminal, and declined without one.',
   ],
   examples: [
     "duolane tools 'stdio:node server.js'",
     'duolane tools http://127.0.0.1:3000/mcp',
     'duolane tools grpc://127.0.0.1:50051',
     `duolane tools 'stdio:node server.js' add '{"a":2,"b":3}'`,
+    `duolane tools 'stdio:node server.js' --read file:///notes.txt`,
+    `duolane tools 'stdio:node server.js' --prompt review '{"file":"a.ts"}'`,
   ],
   async run(call) {
-    const [given = '', name, text = '{}'] = call.args;
-    const args = readArguments(text);
+    const [given = ''] = call.args;
     const { signal, flags } = call;
-    await using source = await dialSource(given, { signal, token: textFlag(flags, 'token') });
+    const act = readAction(call);
+    await using source = await dialSource(given, {
+      signal,
+      token: textFlag(flags, 'token'),
+      protocol: readProtocol(textFlag(flags, 'protocol')),
+      timeoutMs: readSeconds(textFlag(flags, 'timeout')),
+      capabilities: { elicitation: { form: {} } },
+    });
     // Awaited here: the source closes with this scope.
-    return await (name === undefined ? list(source, call) : use(source, { name, args }, call));
+    return await act(source);
   },
 };
+
+/** The flags of which at most one may be given; each replaces the list of the tools. */
+const ACTIONS = ['resources', 'read', 'prompts', 'prompt'] as const;
+
+/** What the arguments ask for. Throws `invalid` before anything is started. */
+function readAction(call: CommandCall): (source: ToolSource) => Promise<number> {
+  const [, first, second = '{}', ...others] = call.args;
+  const { flags } = call;
+  const [action, ...more] = ACTIONS.filter((flag) => flags[flag] !== undefined);
+  if (more.length > 0)
+    throw new DuolaneError('invalid', `--${action} and --${more[0]} exclude each other; use one`);
+  if (
+    action !== undefined &&
+    (call.args.length > 2 || (first !== undefined && action !== 'prompt'))
+  )
+    throw new DuolaneError(
+      'invalid',
+      `unexpected argument "${others[0] ?? first}" with --${action}: expected only the source`,
+    );
+  switch (action) {
+    case 'resources':
+      return (source) => listResources(source, call);
+    case 'read':
+      return (source) => read(source, textFlag(flags, 'read') ?? '', call);
+    case 'prompts':
+      return (source) => listPrompts(source, call);
+    case 'prompt': {
+      const args = readArguments(first ?? '{}');
+      return (source) => getPrompt(source, textFlag(flags, 'prompt') ?? '', args, call);
+    }
+    default: {
+      const args = readArguments(second);
+      return (source) =>
+        first === undefined ? list(source, call) : use(source, { name: first, args }, call);
+    }
+  }
+}
+
+function readSeconds(given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  if (/^\d{1,6}(\.\d{1,3})?$/.test(given) && Number(given) > 0) return Number(given) * 1_000;
+  throw new DuolaneError('invalid', `invalid --timeout "${given}": expected a number of seconds`);
+}
 
 function readArguments(text: string): JsonObject {
   try {
@@ -73,6 +137,92 @@ function parameters(schema: JsonObject): string {
   return stripControlCharacters(`{ ${named.join(', ')} }`);
 }
 
+/** A line for an item of a list: its name in bold, then what it is. */
+function printItem(out: TextOutput, name: unknown, ...about: readonly unknown[]): void {
+  const text = about.filter((each) => typeof each === 'string').join('  ');
+  out.line(
+    `${out.style('bold', stripControlCharacters(asString(name)))}  ${stripControlCharacters(text)}`,
+  );
+}
+
+async function listResources(source: ToolSource, call: CommandCall): Promise<number> {
+  const { flags, signal, terminal } = call;
+  if (!source.listResources) throw hasNone('resources');
+  for (const items of [
+    source.listResources({ signal }),
+    source.listResourceTemplates?.({ signal }),
+  ])
+    for await (const item of items ?? []) {
+      const { uri, uriTemplate, name, description, mimeType } = item;
+      if (flags['json']) terminal.out.line(JSON.stringify(item));
+      else printItem(terminal.out, uri ?? uriTemplate, name, mimeType, description);
+    }
+  return EXIT.ok;
+}
+
+async function read(source: ToolSource, uri: string, call: CommandCall): Promise<number> {
+  const { flags, terminal } = call;
+  if (!source.readResource) throw hasNone('resources');
+  for await (const entry of source.readResource(uri, askable(call))) {
+    const { text, blob, mimeType } = entry;
+    if (flags['json']) terminal.out.line(JSON.stringify(entry));
+    else if (typeof text === 'string') printForeign(terminal.out, text);
+    else {
+      const bytes = Buffer.from(asString(blob), 'base64').length;
+      const kind = stripControlCharacters(asString(mimeType, 'binary'));
+      terminal.out.line(`${kind}, ${bytes} bytes; --json prints them as base64`);
+    }
+  }
+  return EXIT.ok;
+}
+
+async function listPrompts(source: ToolSource, call: CommandCall): Promise<number> {
+  const { flags, signal, terminal } = call;
+  if (!source.listPrompts) throw hasNone('prompts');
+  for await (const prompt of source.listPrompts({ signal })) {
+    if (flags['json']) terminal.out.line(JSON.stringify(prompt));
+    else {
+      printItem(terminal.out, prompt['name'], prompt['description']);
+      const named = asArray(prompt['arguments']).map((each) => {
+        const { name, required } = asObject(each);
+        return `${asString(name)}${required === true ? '' : '?'}`;
+      });
+      const line = stripControlCharacters(`{ ${named.join(', ')} }`);
+      terminal.out.line(`    ${terminal.out.style('dim', line)}`);
+    }
+  }
+  return EXIT.ok;
+}
+
+async function getPrompt(
+  source: ToolSource,
+  name: string,
+  args: JsonObject,
+  call: CommandCall,
+): Promise<number> {
+  const { flags, terminal } = call;
+  if (!source.getPrompt) throw hasNone('prompts');
+  const prompt = await source.getPrompt(name, args, askable(call));
+  if (flags['json']) terminal.out.line(JSON.stringify(prompt));
+  else
+    for (const message of asArray(prompt['messages'])) {
+      const { role, content } = asObject(message);
+      const { text } = asObject(content);
+      terminal.out.line(terminal.out.style('bold', stripControlCharacters(asString(role))));
+      printForeign(terminal.out, typeof text === 'string' ? text : JSON.stringify(content));
+    }
+  return EXIT.ok;
+}
+
+/** The options of a read or a prompt: the user answers the questions of the server. */
+const askable = ({ terminal, signal }: CommandCall): AskOptions => ({
+  signal,
+  ask: askUser(terminal, { signal, otherwise: 'decline' }),
+});
+
+const hasNone = (what: string): DuolaneError =>
+  new DuolaneError('unsupported', `the server has no ${what}; list its tools instead`);
+
 async function use(
   source: ToolSource,
   { name, args }: { readonly name: string; readonly args: JsonObject },
@@ -82,6 +232,7 @@ async function use(
   let answers: readonly Answer[] = [];
   let state: string | undefined;
   const id = randomUUID();
+  const ask = askUser(terminal, { signal, otherwise: 'decline' });
   for (;;) {
     let asked: Extract<ToolEvent, { readonly type: 'input' }> | undefined;
     const call = { id, name, args, answers, ...(state !== undefined && { state }) };
@@ -100,7 +251,7 @@ async function use(
       );
     const given: Answer[] = [];
     for (const request of asked.requests) {
-      given.push(await askUser(request, terminal, { signal, otherwise: 'decline' }));
+      given.push(await ask(request));
     }
     answers = [...answers, ...given];
     state = asked.state;

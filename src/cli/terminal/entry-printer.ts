@@ -71,7 +71,9 @@ export class Printer {
         return this.#line(
           style(
             'red',
-            `${entry.outcome}${entry.error ? `: ${stripControlCharacters(entry.error.message)}` : ''}`,
+            stripControlCharacters(
+              `${entry.outcome}${entry.error ? `: ${entry.error.message}` : ''}`,
+            ),
           ),
         );
       default:

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
 import { parseDecision } from '../../event/text/parse-decision.ts';
 import type { JsonObject } from '../../json.ts';
 import { askFields } from './ask-fields.ts';
@@ -42,11 +43,39 @@ export async function waitForEnter(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Asks the user. Without a terminal the answer is `otherwise`, and a line on stderr says so. */
-export async function askUser(
+/** How many questions of one turn or call are answered without a terminal. */
+const MAX_UNATTENDED = 20;
+
+interface AskUserOptions {
+  readonly signal: AbortSignal;
+  /** The answer without a terminal. */
+  readonly otherwise: Answer['action'];
+}
+
+/**
+ * Returns a function that asks the user the questions of one turn or call. Without a terminal the
+ * answer is `otherwise`, and a line on stderr says so; it throws after 20 such answers, because an
+ * agent that repeats its question would go on forever.
+ */
+export function askUser(
+  terminal: Terminal,
+  options: AskUserOptions,
+): (request: InputRequest) => Promise<Answer> {
+  let unattended = 0;
+  return async (request) => {
+    if (!terminal.interactive && (unattended += 1) > MAX_UNATTENDED)
+      throw new DuolaneError(
+        'unsupported',
+        `the agent asks more than ${MAX_UNATTENDED} questions without a terminal; run the command at a terminal to answer them`,
+      );
+    return askOne(request, terminal, options);
+  };
+}
+
+async function askOne(
   request: InputRequest,
   terminal: Terminal,
-  { signal, otherwise }: { readonly signal: AbortSignal; readonly otherwise: Answer['action'] },
+  { signal, otherwise }: AskUserOptions,
 ): Promise<Answer> {
   const { id, kind } = request;
   // Without control characters: an agent must not hide what the user is about to approve.

@@ -1,9 +1,10 @@
-import { isObject } from '../../json.ts';
+import { asObject, asString, isObject } from '../../json.ts';
 import type { ControlHandler } from '../../wire/control-link.ts';
 import { answerElicitation } from './elicitation.ts';
 import type { HookRegistry } from './hook-registry.ts';
 import type { McpBridge } from './mcp-bridge.ts';
-import type { CallbackOptions } from '../options/options.ts';
+import type { ControlRequest } from '../../wire/control-peer.ts';
+import type { CallbackOptions, UserDialogRequest } from '../options/options.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
 import { answerCanUseTool } from './permission-handler.ts';
 
@@ -11,6 +12,15 @@ export interface ServeParts {
   readonly bridge: McpBridge;
   readonly hooks: HookRegistry;
   readonly onDecision: (decision: PermissionDecision) => void;
+}
+
+function dialogOf(request: ControlRequest): UserDialogRequest {
+  const { dialog_kind: kind, payload, tool_use_id: id } = request;
+  return {
+    dialogKind: asString(kind),
+    payload: asObject(payload),
+    ...(typeof id === 'string' && { toolUseID: id }),
+  };
 }
 
 /**
@@ -33,7 +43,8 @@ export function createControlHandler(
         // Without a callback the request stays unanswered, as in the official SDK: another client
         // may answer it.
         if (!onUserDialog) return undefined;
-        const response = await onUserDialog(request, { signal: context.signal });
+        const { signal, id: requestId } = context;
+        const response: unknown = await onUserDialog(dialogOf(request), { signal, requestId });
         if (isObject(response)) return { ok: true, response };
         return { ok: false, error: 'onUserDialog must return an object with a behavior' };
       }

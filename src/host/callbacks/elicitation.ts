@@ -12,6 +12,8 @@ export interface ElicitationRequest {
   readonly elicitationId?: string;
   readonly requestedSchema?: JsonObject;
   readonly title?: string;
+  readonly displayName?: string;
+  readonly description?: string;
 }
 
 export interface ElicitationResult {
@@ -21,7 +23,11 @@ export interface ElicitationResult {
 
 export type OnElicitation = (
   request: ElicitationRequest,
-  options: { readonly signal: AbortSignal },
+  options: {
+    readonly signal: AbortSignal;
+    /** The id of the CLI's request; the id of the question for a server in this process. */
+    readonly requestId: string;
+  },
 ) => Promise<ElicitationResult> | ElicitationResult;
 
 const ELICIT = 'elicitation/create';
@@ -37,15 +43,15 @@ export async function answerElicitation(
   options: { readonly onElicitation: OnElicitation | undefined; readonly ask: Ask | undefined },
 ): Promise<ControlResponse> {
   const question = elicitationOf(request);
-  const { signal } = context;
+  const { id, signal } = context;
   if (options.onElicitation)
-    return { ok: true, response: await called(options.onElicitation, question, signal) };
+    return { ok: true, response: await called(options.onElicitation, question, id, signal) };
   if (!options.ask) return { ok: true, response: { action: 'decline' } };
   const { serverName, elicitationId, mode, url, requestedSchema: schema } = question;
   const { action, content } = await options.ask(
     omitUndefined<InputRequest>({
       // The server chooses `elicitationId`: alone it could be the id of a call of another server.
-      id: `elicitation:${serverName}/${elicitationId ?? context.id}`,
+      id: `elicitation:${serverName}/${elicitationId ?? id}`,
       kind: elicitationKind(mode, schema),
       // The person must know who gets the answer.
       message: `The tool server "${serverName}" asks: ${question.message}`,
@@ -77,7 +83,7 @@ export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
       elicitation_id: params['elicitationId'],
       requested_schema: schema ?? params['requestedSchema'],
     });
-    const { action, content } = await called(onElicitation, question, signal);
+    const { action, content } = await called(onElicitation, question, id, signal);
     return { id, action, ...(content !== undefined && { content }) };
   };
 }
@@ -85,9 +91,10 @@ export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
 async function called(
   onElicitation: OnElicitation,
   question: ElicitationRequest,
+  requestId: string,
   signal: AbortSignal,
 ): Promise<ElicitationResult> {
-  const answer: unknown = await onElicitation(question, { signal });
+  const answer: unknown = await onElicitation(question, { signal, requestId });
   if (isObject(answer) && ACTIONS.includes(answer['action']))
     return answer as unknown as ElicitationResult;
   throw new DuolaneError(
@@ -98,6 +105,7 @@ async function called(
 
 function elicitationOf(request: ControlRequest): ElicitationRequest {
   const { mode, url, elicitation_id: id, requested_schema: schema, title } = request;
+  const { display_name: displayName, description } = request;
   return omitUndefined<ElicitationRequest>({
     serverName: String(request['mcp_server_name']),
     message: asString(request['message']),
@@ -106,5 +114,7 @@ function elicitationOf(request: ControlRequest): ElicitationRequest {
     elicitationId: typeof id === 'string' ? id : undefined,
     requestedSchema: isObject(schema) ? schema : undefined,
     title: typeof title === 'string' ? title : undefined,
+    displayName: typeof displayName === 'string' ? displayName : undefined,
+    description: typeof description === 'string' ? description : undefined,
   });
 }

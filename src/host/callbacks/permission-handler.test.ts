@@ -104,7 +104,6 @@ describe('can_use_tool', () => {
   test('an invalid result of the callback denies with the reason', async () => {
     const bad: readonly [unknown, string][] = [
       [undefined, 'expected an object, got undefined'],
-      [null, 'expected an object, got null'],
       [true, 'expected an object, got boolean'],
       [{ allow: true }, "behavior must be 'allow' or 'deny'"],
       [{ behavior: 'deny' }, 'deny must have a message'],
@@ -280,12 +279,52 @@ describe('contradictions', () => {
   }
 });
 
-test('an unsupported option of the official SDK is rejected, not ignored', async () => {
-  const options = { verbatimPrompts: true } as SessionOptions;
-  await expect(playedSession(options)).rejects.toMatchObject({
-    code: 'unsupported',
-    message: expect.stringContaining('verbatimPrompts') as string,
+test('null of canUseTool leaves the request open: another client decides it', async () => {
+  let called = (): void => {};
+  const calling = new Promise<void>((resolve) => (called = resolve));
+  const { cli, session } = await playedSession({
+    canUseTool: async () => {
+      called();
+      return null;
+    },
   });
+  cli.request(bash());
+  await calling;
+  const later = cli.request({ subtype: 'from_the_future' });
+  expect((await cli.until('control_response')).response.request_id).toBe(later);
+  expect(session.decisions).toEqual([]);
+  await session[Symbol.asyncDispose]();
+  for (let frame = await cli.next(); frame; frame = await cli.next())
+    expect(frame.type).not.toBe('control_response');
+});
+
+test('canUseTool gets every member of the request under its official name', async () => {
+  const options: unknown[] = [];
+  await decided(
+    {
+      canUseTool: (_name, _input, given) => {
+        options.push(given);
+        return { behavior: 'allow' };
+      },
+    },
+    {
+      decision_reason_type: 'rule',
+      requires_user_interaction: true,
+      suppress_always_allow_rule: true,
+      default_to_no: true,
+      matched_ask_rule: { source: 'userSettings', tool_name: 'Bash', rule_content: 'ls' },
+    },
+  );
+  expect(options).toMatchObject([
+    {
+      toolUseID: 'toolu_1',
+      decisionReasonType: 'rule',
+      requiresUserInteraction: true,
+      suppressAlwaysAllowRule: true,
+      defaultToNo: true,
+      matchedAskRule: { source: 'userSettings', toolName: 'Bash', ruleContent: 'ls' },
+    },
+  ]);
 });
 
 test('canUseTool is accepted with a mode that does not ask, since the mode may change', async () => {

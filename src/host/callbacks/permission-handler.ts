@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Ask, approvedArgs } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import type { FrameQueue } from '../frames/frame-queue.ts';
 import type {
   CanUseTool,
@@ -56,18 +56,22 @@ const denied = (message: string): Decided => ({
 
 /**
  * Answers `can_use_tool` with the callback, else with `ask`, else with a deny. An invalid result of
- * a callback, or an error, denies the tool as well: a mistake in the app must not allow a call.
+ * a callback, or an error, denies the tool as well: a mistake in the app must not allow a call. If
+ * the callback returns null, the request stays open, as in the official SDK: another client of the
+ * CLI decides it, and the tool does not run before.
  */
 export async function answerCanUseTool(
   request: ControlRequest,
   { id, signal }: { readonly id: string; readonly signal: AbortSignal },
   options: PermissionOptions,
-): Promise<ControlResponse> {
+): Promise<ControlResponse | undefined> {
   const toolName = String(request['tool_name']);
   const toolUseID = asString(request['tool_use_id']);
   const input = asObject(request['input']);
   const call = { toolName, toolUseID, input, request, id, signal };
-  const { result, reason } = await verdict(call, options);
+  const decided = await verdict(call, options);
+  if (!decided) return undefined;
+  const { result, reason } = decided;
   const by = options.canUseTool ? 'canUseTool' : options.ask ? 'ask' : 'nobody';
   options.onDecision?.({ toolName, toolUseID, behavior: result.behavior, by, reason });
   const kept =
@@ -77,7 +81,10 @@ export async function answerCanUseTool(
   return { ok: true, response: { ...kept, toolUseID } };
 }
 
-async function verdict(call: PermissionCall, options: PermissionOptions): Promise<Decided> {
+async function verdict(
+  call: PermissionCall,
+  options: PermissionOptions,
+): Promise<Decided | undefined> {
   const { toolName, toolUseID, input, request, id, signal } = call;
   const { canUseTool, ask, approvalEdits = true } = options;
   try {
@@ -88,6 +95,7 @@ async function verdict(call: PermissionCall, options: PermissionOptions): Promis
         toolUseID,
         requestId: id,
       });
+      if (answer === null) return undefined;
       const result = checked(answer);
       return { result, reason: result.behavior === 'deny' ? result.message : 'allowed' };
     }
@@ -197,8 +205,7 @@ function checked(answer: unknown): PermissionResult {
   const fail = (why: string): never => {
     throw new DuolaneError('invalid', `canUseTool returned an invalid result: ${why}`);
   };
-  if (!isObject(answer))
-    return fail(`expected an object, got ${answer === null ? 'null' : typeof answer}`);
+  if (!isObject(answer)) return fail(`expected an object, got ${typeof answer}`);
   const { behavior, message, updatedInput, updatedPermissions } = answer;
   if (behavior === 'allow') {
     if (updatedInput !== undefined && !isObject(updatedInput))
@@ -218,15 +225,30 @@ function optionsOf(
     suggestions: 'permission_suggestions',
     blockedPath: 'blocked_path',
     decisionReason: 'decision_reason',
+    decisionReasonType: 'decision_reason_type',
+    defaultToNo: 'default_to_no',
+    suppressAlwaysAllowRule: 'suppress_always_allow_rule',
+    requiresUserInteraction: 'requires_user_interaction',
     title: 'title',
     displayName: 'display_name',
     description: 'description',
     agentID: 'agent_id',
     mcpServer: 'mcp_server',
   };
-  return Object.fromEntries(
-    Object.entries(names)
-      .filter(([, wire]) => request[wire] !== undefined)
-      .map(([ours, wire]) => [ours, request[wire]]),
-  );
+  const given = Object.entries(names)
+    .filter(([, wire]) => request[wire] !== undefined)
+    .map(([ours, wire]) => [ours, request[wire]]);
+  return { ...Object.fromEntries(given), ...askRuleOf(request['matched_ask_rule']) };
+}
+
+function askRuleOf(rule: unknown): Pick<CanUseToolOptions, 'matchedAskRule'> {
+  if (!isObject(rule)) return {};
+  const { source, tool_name: toolName, rule_content: ruleContent } = rule;
+  return {
+    matchedAskRule: omitUndefined<NonNullable<CanUseToolOptions['matchedAskRule']>>({
+      source: asString(source),
+      toolName: asString(toolName),
+      ruleContent: typeof ruleContent === 'string' ? ruleContent : undefined,
+    }),
+  };
 }

@@ -54,15 +54,22 @@ export function isInternal(data: JsonObject): boolean {
   return type === 'system' && data['sdk_host_only'] === true;
 }
 
-/** A prompt as a user message in the complete form of the wire, with its own uuid or a new one. */
-export function userFrame(prompt: string | JsonObject): JsonObject & { readonly uuid: string } {
+/**
+ * A prompt as a user message in the complete form of the wire, with its own uuid or a new one.
+ * `verbatim` marks it as text that is not typed by a person, in which no command is expanded.
+ */
+export function userFrame(
+  prompt: string | JsonObject,
+  { verbatim }: { readonly verbatim?: boolean | undefined } = {},
+): JsonObject & { readonly uuid: string } {
   const given: JsonObject =
     typeof prompt === 'string'
       ? { type: 'user', message: { role: 'user', content: [{ type: 'text', text: prompt }] } }
       : prompt;
   checkMessage(given);
   const uuid = typeof given['uuid'] === 'string' ? given['uuid'] : randomUUID();
-  return { session_id: '', parent_tool_use_id: null, ...given, uuid };
+  const marked = verbatim ? { client_composed: true } : {};
+  return { session_id: '', parent_tool_use_id: null, ...given, ...marked, uuid };
 }
 
 /**

@@ -1,10 +1,16 @@
 import { DuolaneError, errorMessage } from '../../errors.ts';
-import { asObject, type JsonObject } from '../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options/options.ts';
 
+/** An in-process server in the command line. */
+interface DeclaredSdkServer {
+  readonly type: string;
+  readonly name: string;
+}
+
 interface FlagContext {
-  /** The servers of `mcpServers` that the CLI connects to, for `--mcp-config`. */
-  readonly processServers: Readonly<Record<string, ProcessServerConfig>>;
+  /** The servers for `--mcp-config`. */
+  readonly configured: Readonly<Record<string, ProcessServerConfig | DeclaredSdkServer>>;
 }
 
 const STREAM_JSON = '--output-format stream-json --verbose --input-format stream-json'.split(' ');
@@ -27,10 +33,7 @@ const listed = (name: string, values: readonly string[] = []): Flags =>
 const bare = (name: string, on: boolean | undefined): Flags => (on ? [`--${name}`] : []);
 
 /** The options as arguments of a stream-json CLI, in the order of the official SDK. */
-export function flagsOf(
-  options: SessionOptions,
-  { processServers }: FlagContext,
-): readonly string[] {
+export function flagsOf(options: SessionOptions, { configured }: FlagContext): readonly string[] {
   const { tools } = options;
   const settings = settingsOf(options);
   return [
@@ -53,8 +56,8 @@ export function flagsOf(
     ...listed('allowedTools', [...(options.allowedTools ?? []), ...skillRules(options.skills)]),
     ...listed('disallowedTools', options.disallowedTools),
     ...valued('tools', tools === undefined ? undefined : isList(tools) ? tools : 'default'),
-    ...(Object.keys(processServers).length > 0
-      ? ['--mcp-config', JSON.stringify({ mcpServers: processServers })]
+    ...(Object.keys(configured).length > 0
+      ? ['--mcp-config', JSON.stringify({ mcpServers: configured })]
       : []),
     ...valued('setting-sources', options.settingSources),
     ...bare('strict-mcp-config', options.strictMcpConfig),
@@ -66,7 +69,7 @@ export function flagsOf(
     ...bare('session-mirror', options.sessionStore !== undefined),
     ...(options.additionalDirectories ?? []).flatMap((path) => valued('add-dir', path)),
     ...valued('project-config-root', options.projectConfigRoot),
-    ...(options.plugins ?? []).flatMap(({ path }) => valued('plugin-dir', path)),
+    ...pluginFlags(options),
     ...bare('fork-session', options.forkSession),
     ...valued('resume-session-at', options.resumeSessionAt),
     ...valued('resume-drops-turn', options.resumeDropsTurn),
@@ -85,7 +88,7 @@ const isList = (value: unknown): value is readonly string[] => Array.isArray(val
 function thinkingFlags(thinking: ThinkingConfig | undefined, maxTokens: number | undefined): Flags {
   switch (thinking?.type) {
     case undefined:
-      return valued('max-thinking-tokens', maxTokens);
+      return maxTokens === 0 ? ['--thinking=disabled'] : valued('max-thinking-tokens', maxTokens);
     case 'disabled':
       return ['--thinking=disabled'];
     case 'adaptive':
@@ -99,6 +102,17 @@ function thinkingFlags(thinking: ThinkingConfig | undefined, maxTokens: number |
       ];
   }
 }
+
+/** Whether `initialize` carries the plugins. The CLI then waits for it before it loads any. */
+export const sendsPlugins = ({ plugins = [], pluginDelivery }: SessionOptions): boolean =>
+  pluginDelivery === 'initialize' && plugins.length > 0;
+
+const pluginFlags = (options: SessionOptions): Flags =>
+  sendsPlugins(options)
+    ? ['--await-initialize']
+    : (options.plugins ?? []).flatMap(({ path, skipMcpDiscovery }) =>
+        valued(skipMcpDiscovery ? 'plugin-dir-no-mcp' : 'plugin-dir', path),
+      );
 
 function promptToolOf(options: SessionOptions): string | undefined {
   if (options.permissionPromptToolName !== undefined) return options.permissionPromptToolName;
@@ -138,11 +152,22 @@ function sandboxOf(
   base: JsonObject | undefined,
   sandbox: NonNullable<SessionOptions['sandbox']>,
 ): JsonObject {
-  const joined: JsonObject = { ...asObject(base?.['sandbox']), ...sandbox };
+  const joined = merged(asObject(base?.['sandbox']), sandbox);
   return sandbox.enabled && joined['failIfUnavailable'] === undefined
     ? { ...joined, failIfUnavailable: true }
     : joined;
 }
+
+/** `over` on top of `base`, also inside objects; a list replaces a list. */
+const merged = (base: JsonObject, over: JsonObject): JsonObject => ({
+  ...base,
+  ...Object.fromEntries(
+    Object.entries(over).map(([name, value]) => {
+      const below = base[name];
+      return [name, isObject(value) && isObject(below) ? merged(below, value) : value];
+    }),
+  ),
+});
 
 const extraFlags = (extra: SessionOptions['extraArgs'] = {}): Flags =>
   Object.entries(extra).flatMap(([name, value]) =>

@@ -26,17 +26,19 @@ export function launchOf(options: SessionOptions, flags: readonly string[]): Lau
 
 /**
  * The complete environment of the CLI. As in the official SDK, `env` replaces the environment of
- * this process, unless `inheritEnv` adds it or a part of it. `NODE_OPTIONS` and `DEBUG` are not
- * inherited: they would change the CLI's behaviour and its output. Defaults set here do not
- * override given values.
+ * this process, unless `inheritEnv` adds it or a part of it. `NODE_OPTIONS` and `DEBUG` are
+ * removed, also from `env`, which programs often copy from their own environment: they would change
+ * the CLI's behaviour and its output. `DEBUG_CLAUDE_AGENT_SDK` keeps `DEBUG`. Defaults set here do
+ * not override given values.
  */
 export function environmentOf(options: SessionOptions): Readonly<Record<string, string>> {
   const { env, inheritEnv = env === undefined, streamCloseTimeoutMs = DAY_MS } = options;
   const allow = inheritEnv === true ? undefined : inheritEnv || [];
-  const inherited = buildEnv({
-    ...(allow && { allow }),
-    set: process.env['DEBUG_CLAUDE_AGENT_SDK'] === undefined ? { DEBUG: undefined } : {},
-  });
+  const inherited = buildEnv({ ...(allow && { allow }) });
+  const keepsDebug =
+    process.env['DEBUG_CLAUDE_AGENT_SDK'] !== undefined ||
+    env?.['DEBUG_CLAUDE_AGENT_SDK'] !== undefined;
+  const previewFormat = options.toolConfig?.askUserQuestion?.previewFormat;
   return buildEnv({
     base: {},
     set: {
@@ -46,6 +48,9 @@ export function environmentOf(options: SessionOptions): Readonly<Record<string, 
       ...env,
       CLAUDE_CODE_SDK_READS_SESSION_STATE: '1',
       ...(options.enableFileCheckpointing && { CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING: 'true' }),
+      ...(previewFormat && { CLAUDE_CODE_QUESTION_PREVIEW_FORMAT: previewFormat }),
+      NODE_OPTIONS: undefined,
+      ...(!keepsDebug && { DEBUG: undefined }),
     },
   });
 }

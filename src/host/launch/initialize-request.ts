@@ -1,5 +1,6 @@
 import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { SessionOptions, SystemPrompt } from '../options/options.ts';
+import { sendsPlugins } from './cli-flags.ts';
 
 /** An in-process server in the form that `initialize` declares it. */
 export interface DeclaredServer {
@@ -36,6 +37,7 @@ export function initializeFields(options: SessionOptions, context: InitializeCon
     forwardSubagentText: options.forwardSubagentText,
     supportedDialogKinds: options.supportedDialogKinds,
     perTaskStopAffordance: options.perTaskStopAffordance,
+    plugins: sendsPlugins(options) ? options.plugins : undefined,
   });
 }
 
@@ -56,6 +58,10 @@ export function serverFields(servers: readonly DeclaredServer[]): JsonObject {
 function promptFields(prompt: SystemPrompt | undefined): JsonObject {
   if (prompt === undefined) return { systemPrompt: [''] };
   if (typeof prompt === 'string') return { systemPrompt: [prompt] };
-  if ('type' in prompt) return { appendSystemPrompt: prompt.append };
-  return { systemPrompt: prompt };
+  if (!('type' in prompt)) return { systemPrompt: prompt };
+  const systemPromptSnapshot = prompt.snapshot;
+  if (prompt.type === 'custom')
+    return { systemPrompt: [prompt.prompt].flat(), systemPromptSnapshot };
+  const { append: appendSystemPrompt, excludeDynamicSections } = prompt;
+  return { appendSystemPrompt, excludeDynamicSections, systemPromptSnapshot };
 }

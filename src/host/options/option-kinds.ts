@@ -9,6 +9,10 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 const isNumber = (value: unknown): value is number => typeof value === 'number' && value > 0;
 const isPreset = (value: unknown): boolean =>
   isObject(value) && value['type'] === 'preset' && value['preset'] === 'claude_code';
+const isCustomPrompt = (value: unknown): boolean =>
+  isObject(value) &&
+  value['type'] === 'custom' &&
+  (isText(value['prompt']) || isTexts(value['prompt']));
 const has = (value: unknown, ...methods: readonly string[]): boolean =>
   isObject(value) && methods.every((name) => isFunction(value[name]));
 
@@ -140,6 +144,9 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
     (value) =>
       Array.isArray(value) && value.every((each) => isObject(each) && isText(each['path'])),
   ),
+  pluginDelivery: kind("'argv' or 'initialize'", (value) =>
+    ['argv', 'initialize'].includes(value as string),
+  ),
   projectConfigRoot: TEXT,
   promptSuggestions: FLAG,
   readyMs: MS,
@@ -163,8 +170,8 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   strictMcpConfig: FLAG,
   supportedDialogKinds: TEXTS,
   systemPrompt: kind(
-    "a string, an array of strings, or { type: 'preset', preset: 'claude_code', append? }",
-    (value) => isText(value) || isTexts(value) || isPreset(value),
+    "a string, an array of strings, { type: 'preset', preset: 'claude_code', append? } or { type: 'custom', prompt }",
+    (value) => isText(value) || isTexts(value) || isPreset(value) || isCustomPrompt(value),
   ),
   taskBudget: kind('{ total }', (value) => isObject(value) && isNumber(value['total'])),
   thinking: kind(
@@ -174,12 +181,14 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   ),
   title: TEXT,
   toolAliases: OBJECT,
+  toolConfig: OBJECT,
   tools: kind(
     "an array of names, [] for no tools, or { type: 'preset', preset: 'claude_code' }",
     (value) => isTexts(value) || isPreset(value),
   ),
   trace: TEXT,
   transport: FUNCTION,
+  verbatimPrompts: FLAG,
 };
 
 /**

@@ -4,7 +4,13 @@ import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.
 import type { JsonObject } from '../../json.ts';
 import { openSession } from '../index.ts';
 import { KINDS } from './option-kinds.ts';
-import type { Launch, QueryOptions, SessionOptions } from './options.ts';
+import type {
+  Launch,
+  OnUserDialog,
+  QueryOptions,
+  SessionOptions,
+  SystemPrompt,
+} from './options.ts';
 
 /** What a CLI gets for an option: arguments, variables, or fields of `initialize`. */
 interface Effect {
@@ -79,6 +85,12 @@ const TOLD: Partial<Record<keyof QueryOptions, Effect>> = {
   perTaskStopAffordance: field(true, { perTaskStopAffordance: true }),
   persistSession: flag(false, '--no-session-persistence'),
   planModeInstructions: field('p', { planModeInstructions: 'p' }),
+  pluginDelivery: {
+    value: 'initialize',
+    args: ['--await-initialize'],
+    initialize: { plugins: [{ type: 'local', path: '/p' }] },
+    with: { plugins: [{ type: 'local', path: '/p' }] },
+  },
   plugins: flag([{ type: 'local', path: '/p' }], '--plugin-dir=/p'),
   projectConfigRoot: flag('/r', '--project-config-root=/r'),
   promptSuggestions: field(true, { promptSuggestions: true }),
@@ -97,11 +109,19 @@ const TOLD: Partial<Record<keyof QueryOptions, Effect>> = {
   skills: field(['s'], { skills: ['s'] }),
   streamCloseTimeoutMs: { value: 5, env: { CLAUDE_CODE_STREAM_CLOSE_TIMEOUT: '5' } },
   strictMcpConfig: flag(true, '--strict-mcp-config'),
-  supportedDialogKinds: field(['x'], { supportedDialogKinds: ['x'] }),
+  supportedDialogKinds: {
+    value: ['x'],
+    initialize: { supportedDialogKinds: ['x'] },
+    with: { onUserDialog: () => ({ behavior: 'cancelled' }) },
+  },
   systemPrompt: field('s', { systemPrompt: ['s'] }),
   taskBudget: flag({ total: 9 }, '--task-budget=9'),
   thinking: flag({ type: 'disabled' }, '--thinking=disabled'),
   title: field('t', { title: 't' }),
+  toolConfig: {
+    value: { askUserQuestion: { previewFormat: 'html' } },
+    env: { CLAUDE_CODE_QUESTION_PREVIEW_FORMAT: 'html' },
+  },
   toolAliases: field({ a: 'b' }, { toolAliases: { a: 'b' } }),
   tools: flag(['Read'], '--tools=Read'),
 };
@@ -136,6 +156,7 @@ const OURS: Partial<Record<keyof QueryOptions, string>> = {
   stderr: 'query/query.bad-input.test.ts',
   trace: 'transcripts/transcript-files.test.ts',
   transport: 'session/agent-session.promises.test.ts',
+  verbatimPrompts: 'options/options.effects.test.ts',
 };
 
 test('every option is in one of the two tables', () => {
@@ -149,20 +170,82 @@ test.each(Object.entries(OURS))('the test of %s is in %s', (name, file) => {
 });
 
 test('onUserDialog answers request_user_dialog', async () => {
-  const asked: JsonObject[] = [];
-  const onUserDialog = (request: JsonObject): JsonObject => {
-    asked.push(request);
+  const asked: unknown[] = [];
+  const onUserDialog: OnUserDialog = (request, { requestId }) => {
+    asked.push(request, requestId);
     return { behavior: 'completed', result: 'blue' };
   };
   const { cli, session } = await playedSession({ onUserDialog });
   await using _ = session;
   await cli.initialize();
-  const id = cli.request({ subtype: 'request_user_dialog', dialog_kind: 'color' });
+  const payload = { shades: 3 };
+  const id = cli.request({
+    subtype: 'request_user_dialog',
+    dialog_kind: 'color',
+    payload,
+    tool_use_id: 't1',
+  });
   expect(await cli.answerTo(id)).toMatchObject({
     subtype: 'success',
     response: { behavior: 'completed', result: 'blue' },
   });
-  expect(asked).toMatchObject([{ dialog_kind: 'color' }]);
+  expect(asked).toEqual([{ dialogKind: 'color', payload, toolUseID: 't1' }, id]);
+});
+
+test('kinds of dialogs without a callback that answers them are rejected', async () => {
+  await expect(openSession({ supportedDialogKinds: ['x'] })).rejects.toMatchObject({
+    code: 'invalid',
+    message: expect.stringContaining('onUserDialog') as string,
+  });
+});
+
+test('verbatimPrompts marks every message as composed by a program', async () => {
+  const { cli, session } = await playedSession({ verbatimPrompts: true });
+  await using _ = session;
+  await session.send('/not-a-command');
+  expect(await cli.until('user')).toMatchObject({ client_composed: true });
+});
+
+test('NODE_OPTIONS and DEBUG never reach the CLI, also if env has them', async () => {
+  const { launch } = await started({ env: { A: 'b', NODE_OPTIONS: '--inspect', DEBUG: '*' } });
+  expect(launch.env).toMatchObject({ A: 'b' });
+  expect(launch.env).not.toHaveProperty('NODE_OPTIONS');
+  expect(launch.env).not.toHaveProperty('DEBUG');
+});
+
+test('maxThinkingTokens: 0 disables thinking', async () => {
+  const { launch } = await started({ maxThinkingTokens: 0 });
+  expect(launch.args).toContain('--thinking=disabled');
+});
+
+test.each<[SessionOptions, string[]]>([
+  [
+    { plugins: [{ type: 'local', path: '/p', skipMcpDiscovery: true }] },
+    ['--plugin-dir-no-mcp=/p'],
+  ],
+  [{ plugins: [{ type: 'local', path: '/p' }], pluginDelivery: 'argv' }, ['--plugin-dir=/p']],
+  [{ pluginDelivery: 'initialize' }, []],
+])('plugins on the command line: %j', async (options, expected) => {
+  const { launch, initialize } = await started(options);
+  expect(launch.args.filter((arg) => /plugin|await/.test(arg))).toEqual(expected);
+  expect(initialize).not.toHaveProperty('plugins');
+});
+
+const PRESET = { type: 'preset', preset: 'claude_code' } as const;
+
+test.each<[SystemPrompt, JsonObject]>([
+  [PRESET, {}],
+  [{ ...PRESET, append: 'a' }, { appendSystemPrompt: 'a' }],
+  [{ ...PRESET, excludeDynamicSections: true }, { excludeDynamicSections: true }],
+  [{ ...PRESET, snapshot: true }, { systemPromptSnapshot: true }],
+  [{ type: 'custom', prompt: 'p' }, { systemPrompt: ['p'] }],
+  [
+    { type: 'custom', prompt: ['p', 'q'], snapshot: true },
+    { systemPrompt: ['p', 'q'], systemPromptSnapshot: true },
+  ],
+])('systemPrompt %j', async (systemPrompt, expected) => {
+  const { initialize } = await started({ systemPrompt });
+  expect(initialize).toEqual({ subtype: 'initialize', ...expected });
 });
 
 test('loadTimeoutMs limits how long a store may take to load a session', async () => {
@@ -255,6 +338,14 @@ test.each<[string, SessionOptions, JsonObject]>([
     'is joined to that of the settings',
     { settings: { sandbox: { network: 1 }, a: 1 } },
     { network: 1 },
+  ],
+  [
+    'has parts of the same name as that of the settings',
+    {
+      settings: { sandbox: { network: { a: 1, b: [1] } } },
+      sandbox: { enabled: true, network: { b: [2] } },
+    },
+    { network: { a: 1, b: [2] } },
   ],
   [
     'says so itself',

@@ -13,12 +13,12 @@ import type { SessionOptions } from './options.ts';
 import { parseMcpServers } from './mcp-servers-option.ts';
 
 const flags = (options: SessionOptions): readonly string[] =>
-  flagsOf(options, { processServers: parseMcpServers(options).process }).slice(5);
+  flagsOf(options, { configured: parseMcpServers(options).process }).slice(5);
 const none = { hooks: undefined, sdkServers: [], manifests: {} };
 
 describe('flags', () => {
   verifies(['S3', 'S4'], 'always select stream-json and never contain the prompt', () => {
-    expect(flagsOf({}, { processServers: {} })).toEqual([
+    expect(flagsOf({}, { configured: {} })).toEqual([
       '--output-format',
       'stream-json',
       '--verbose',

@@ -48,7 +48,39 @@ export type McpServerConfig = ProcessServerConfig | SdkServerConfig | ToolSource
 export type SystemPrompt =
   | string
   | readonly string[]
-  | { readonly type: 'preset'; readonly preset: 'claude_code'; readonly append?: string };
+  | {
+      readonly type: 'preset';
+      readonly preset: 'claude_code';
+      readonly append?: string;
+      /** Moves what differs per machine and folder out of the system prompt. */
+      readonly excludeDynamicSections?: boolean;
+      readonly snapshot?: boolean;
+    }
+  | {
+      readonly type: 'custom';
+      readonly prompt: string | readonly string[];
+      /** Keeps the prompt of a session: a later run of the session uses it unchanged. */
+      readonly snapshot?: boolean;
+    };
+
+/** A dialog that the CLI wants to show to the user. The payload depends on the kind. */
+export type UserDialogRequest = {
+  dialogKind: string;
+  payload: Record<string, unknown>;
+  toolUseID?: string;
+};
+
+export type UserDialogResult =
+  | { behavior: 'completed'; result: unknown }
+  | { behavior: 'cancelled' };
+
+export type OnUserDialog = (
+  request: UserDialogRequest,
+  options: { readonly signal: AbortSignal; readonly requestId: string },
+) => Promise<UserDialogResult> | UserDialogResult;
+
+/** Settings of built-in tools. `previewFormat`: what the model writes into previews of choices. */
+export type ToolConfig = { askUserQuestion?: { previewFormat?: 'markdown' | 'html' } };
 
 export type ThinkingConfig =
   | { readonly type: 'adaptive'; readonly display?: string }
@@ -60,7 +92,8 @@ export type EffortLevel = 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 /** Which settings files the CLI reads. */
 export type SettingSource = 'user' | 'project' | 'local';
 
-export type SdkPluginConfig = { type: 'local'; path: string };
+/** A plugin folder. With `skipMcpDiscovery` the CLI does not connect to the plugin's servers. */
+export type SdkPluginConfig = { type: 'local'; path: string; skipMcpDiscovery?: boolean };
 
 export type SandboxSettings = JsonObject & { enabled?: boolean };
 
@@ -103,6 +136,7 @@ export interface AgentOptions {
   /** The built-in tools: a list of names, `[]` to have no built-in tools, or the preset. */
   readonly tools?: readonly string[] | { readonly type: 'preset'; readonly preset: 'claude_code' };
   readonly toolAliases?: Readonly<Record<string, string>>;
+  readonly toolConfig?: ToolConfig;
   readonly strictMcpConfig?: boolean;
   readonly permissionMode?: PermissionMode;
   readonly allowDangerouslySkipPermissions?: boolean;
@@ -129,12 +163,17 @@ export interface AgentOptions {
   readonly settingSources?: readonly SettingSource[];
   readonly sandbox?: SandboxSettings;
   readonly plugins?: readonly SdkPluginConfig[];
+  /** How the CLI gets `plugins`: as flags, or in `initialize`, for which it then waits. */
+  readonly pluginDelivery?: 'argv' | 'initialize';
   readonly skills?: readonly string[] | 'all';
   readonly projectConfigRoot?: string;
   readonly additionalDirectories?: readonly string[];
   readonly enableFileCheckpointing?: boolean;
   readonly promptSuggestions?: boolean;
+  /** The kinds of dialogs that `onUserDialog` can answer. */
   readonly supportedDialogKinds?: readonly string[];
+  /** The CLI passes the text of a message to the model and expands no commands or files in it. */
+  readonly verbatimPrompts?: boolean;
   readonly debug?: boolean;
   readonly debugFile?: string;
   /** Further flags by name without dashes: `--key value`, or a bare `--key` for null. */
@@ -191,10 +230,7 @@ export interface CallbackOptions {
   /**
    * Answers `request_user_dialog`. Without it the request stays unanswered, as in the official SDK.
    */
-  readonly onUserDialog?: (
-    request: JsonObject,
-    options: { readonly signal: AbortSignal },
-  ) => Promise<JsonObject> | JsonObject;
+  readonly onUserDialog?: OnUserDialog;
   /**
    * Answers questions to a person: input of a tool, `can_use_tool` and elicitation, unless
    * `canUseTool` or `onElicitation` is set. The CLI's request stays open until the answer comes.

@@ -11,13 +11,9 @@ const invalid = (message: string): DuolaneError => new DuolaneError('invalid', m
 /** Names that older documentation of the official SDK uses, and the current names. */
 const RENAMED = { mcp_servers: 'mcpServers', system_prompt: 'systemPrompt' } as const;
 
-/** Options of the official SDK that the host does not support. */
-const MISSING = ['toolConfig', 'verbatimPrompts', 'pluginDelivery'] as const;
-
 /**
  * The options under their current names. Throws `invalid` for a wrong value or a contradiction,
- * with the fix in the message, and `unsupported` for an option of the official SDK that the host
- * does not have: ignoring it would run the agent differently than the caller expects.
+ * with the fix in the message.
  */
 export function validateOptions(given: SessionOptions): SessionOptions {
   if (!isObject(given)) throw invalid(`options must be an object, got ${describeValue(given)}`);
@@ -30,9 +26,6 @@ export function validateOptions(given: SessionOptions): SessionOptions {
     const { [old]: _, ...rest } = options as Readonly<Record<string, unknown>>;
     options = { ...rest, [name]: value };
   }
-  for (const name of MISSING)
-    if ((given as Readonly<Record<string, unknown>>)[name] !== undefined)
-      throw new DuolaneError('unsupported', `option "${name}" is not supported; remove it`);
   checkOptionKinds(options);
   checkPermissions(options);
   checkTogether(options);
@@ -65,6 +58,10 @@ function checkTogether(options: SessionOptions): void {
   const { model, fallbackModel, resume, sandbox, settings } = options;
   if (resume !== undefined && options.continue)
     throw invalid('resume names a session and continue takes the last one; set only one of them');
+  if (options.supportedDialogKinds?.length && !options.onUserDialog)
+    throw invalid(
+      'supportedDialogKinds needs onUserDialog: the CLI would wait for answers that nothing gives; set both or none',
+    );
   if (fallbackModel !== undefined && fallbackModel === model)
     throw invalid(`fallbackModel is the same as model, "${model}"; set another one or remove it`);
   if (sandbox && typeof settings === 'string' && !settings.trimStart().startsWith('{'))

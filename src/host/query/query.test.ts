@@ -28,6 +28,11 @@ const user = (text: string, more: JsonObject = {}): UserInput => ({
   ...more,
 });
 
+/** A prompt that stays open and sends nothing. */
+async function* neverPrompts(): AsyncGenerator<UserInput, void, undefined> {
+  await new Promise(() => {});
+}
+
 describe('query', () => {
   verifies(['S25', 'S94', 'S98'], 'a string is sent as a stream of one message', async () => {
     const { cli, run } = played('hi');
@@ -98,6 +103,35 @@ describe('query', () => {
       expect(results).toHaveLength(2);
     },
   );
+
+  test('readFile is null for a file that the CLI refuses, backgroundTasks is a boolean', async () => {
+    const { cli, run } = played(neverPrompts());
+    await cli.initialize();
+    const reading = run.readFile('/etc/shadow');
+    const { request_id } = await cli.until('control_request');
+    const response = { subtype: 'error', request_id, error: 'read denied' };
+    cli.say({ type: 'control_response', response });
+    expect(await reading).toBeNull();
+    for (const [answer, expected] of [
+      [{}, true],
+      [{ backgrounded: true }, true],
+      [{ backgrounded: false }, false],
+    ] as const) {
+      const moved = run.backgroundTasks();
+      cli.answer((await cli.until('control_request')).request_id, answer);
+      expect(await moved).toBe(expected);
+    }
+    await run.return();
+  });
+
+  test('the error of a CLI that exits has its exit code', async () => {
+    const { cli, run } = played('x');
+    const reading = collect(run);
+    await cli.initialize();
+    await cli.until('user');
+    cli.peer.exit({ code: 7 });
+    await expect(reading).rejects.toMatchObject({ code: 'peer_exited', exitCode: 7 });
+  });
 
   test('an error result is yielded, then thrown', async () => {
     const cli = new FakeCli();
@@ -275,10 +309,32 @@ describe('query', () => {
       ],
       [() => run.seedReadState('/p', 1), { subtype: 'seed_read_state', path: '/p', mtime: 1 }],
       [
-        () => run.readFile('/p', { max_bytes: 1 }),
-        { subtype: 'read_file', path: '/p', max_bytes: 1 },
+        () => run.readFile('/p', { maxBytes: 1, encoding: 'base64' }),
+        { subtype: 'read_file', path: '/p', max_bytes: 1, encoding: 'base64' },
       ],
       [() => run.reloadPlugins(), { subtype: 'reload_plugins' }],
+      [
+        () => run.reloadPlugins({ holdOnCacheImpact: true, addPlugins: [], refuseIfBusy: false }),
+        {
+          subtype: 'reload_plugins',
+          hold_on_cache_impact: true,
+          add_plugins: [],
+          refuse_if_busy: false,
+        },
+      ],
+      [
+        () => run.setMaxThinkingTokens(5, 'summarized'),
+        {
+          subtype: 'set_max_thinking_tokens',
+          max_thinking_tokens: 5,
+          thinking_display: 'summarized',
+        },
+      ],
+      [
+        () =>
+          run.usage_EXPERIMENTAL_MAY_CHANGE_DO_NOT_RELY_ON_THIS_API_YET({ skipBehaviors: true }),
+        { subtype: 'get_usage', skip_behaviors: true },
+      ],
       [() => run.reloadSkills(), { subtype: 'reload_skills' }],
       [() => run.reloadOutputStyles(), { subtype: 'reload_output_styles' }],
       [() => run.stopTask('t'), { subtype: 'stop_task', task_id: 't' }],

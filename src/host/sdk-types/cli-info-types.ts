@@ -1,4 +1,5 @@
 import type { EffortLevel } from '../options/options.ts';
+import type { ModelUsage } from './message-types.ts';
 
 // What a CLI reports about itself. A CLI may send more members than these types list.
 
@@ -74,3 +75,45 @@ export type SDKControlGetContextUsageResponse = {
   percentage: number;
   model: string;
 };
+
+/** A file as the CLI read it. */
+export type SDKControlReadFileResponse = {
+  contents: string;
+  absPath: string;
+  /** The file is longer than `maxBytes`. */
+  truncated?: boolean;
+  encoding?: 'utf-8' | 'base64';
+};
+
+export type SDKControlReloadPluginsResponse = {
+  commands: SlashCommand[];
+  agents: AgentInfo[];
+  plugins: { name: string; path: string; source?: string }[];
+  mcpServers: McpServerStatus[];
+  error_count: number;
+};
+
+export type SDKControlReloadSkillsResponse = { skills: SlashCommand[] };
+
+export type SDKControlReloadOutputStylesResponse = {
+  output_style: string;
+  available_output_styles: string[];
+};
+
+/** The resources of an MCP server of the CLI. */
+export type SDKControlMcpReadResourceResponse = {
+  contents: { uri: string; mimeType?: string; text?: string; blob?: string }[];
+};
+
+/** What a session has used so far. */
+export type SDKUsageReport = {
+  total_cost_usd: number;
+  total_api_duration_ms: number;
+  total_duration_ms: number;
+  total_lines_added: number;
+  total_lines_removed: number;
+  model_usage: Record<string, ModelUsage>;
+};
+
+/** The response to `get_usage`. The members besides `session` depend on the account. */
+export type SDKControlGetUsageResponse = { session: SDKUsageReport; [member: string]: unknown };

@@ -66,6 +66,20 @@ export interface CanUseToolOptions {
   readonly suggestions?: PermissionUpdate[];
   readonly blockedPath?: string;
   readonly decisionReason?: string;
+  /** The kind of the reason, such as `rule`, `mode`, `hook` or `workingDir`. */
+  readonly decisionReasonType?: string;
+  /** The rule of the settings that makes the CLI ask. */
+  readonly matchedAskRule?: {
+    readonly source: string;
+    readonly toolName: string;
+    readonly ruleContent?: string;
+  };
+  /** The tool is a question to the user: nothing may answer it without a person. */
+  readonly requiresUserInteraction?: boolean;
+  /** Do not offer a rule that allows the tool for ever. */
+  readonly suppressAlwaysAllowRule?: boolean;
+  /** The choice that a dialog selects first should be no. */
+  readonly defaultToNo?: boolean;
   readonly title?: string;
   readonly displayName?: string;
   readonly description?: string;
@@ -75,13 +89,14 @@ export interface CanUseToolOptions {
 
 /**
  * Decides whether a tool may run. The host sets no timer: the callback may wait for a person as
- * long as it needs. If it throws, the tool is denied with the error's message.
+ * long as it needs. If it throws, the tool is denied with the error's message. null leaves the
+ * request open, for another client of the CLI.
  */
 export type CanUseTool = (
   toolName: string,
   input: Record<string, unknown>,
   options: CanUseToolOptions,
-) => Promise<PermissionResult> | PermissionResult;
+) => Promise<PermissionResult | null> | PermissionResult | null;
 
 /** A permission decision of this session: `by` names the option that made it. */
 export interface PermissionDecision {

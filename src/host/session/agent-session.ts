@@ -136,7 +136,7 @@ export class AgentSession implements Session {
 
   async send(prompt: JsonObject | string): Promise<void> {
     if (this.#tracker.gate.inputEnded || this.closing.aborted) throw closedInput();
-    const message = userFrame(prompt);
+    const message = userFrame(prompt, this.#parts);
     const write = (): void => {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
       this.#writer.push(message);

@@ -43,6 +43,11 @@ export interface InternalOptions {
   readonly onMirror?: (mirror: StoreMirror) => void;
   /** Called before a tool call or a question, after the store has all earlier entries. */
   readonly beforeRequest?: () => Promise<void>;
+  /**
+   * Name the in-process servers in the command line, too. The vendor's CLI connects to them before
+   * it continues an unfinished turn then, and not while its first request is on its way.
+   */
+  readonly declareServers?: boolean;
 }
 
 /**
@@ -82,12 +87,15 @@ async function createSessionParts(
   servers: ParsedServers,
   scope: Disposer,
   signal: AbortSignal | undefined,
-  { onMirror, beforeRequest }: InternalOptions,
+  { onMirror, beforeRequest, declareServers = false }: InternalOptions,
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger, defaultLogger);
   signal?.throwIfAborted();
   const restored = await restoredConfig(options, scope, signal);
-  const flags = flagsOf(options, { processServers: servers.process });
+  const declared = declareServers
+    ? Object.fromEntries(servers.sdk.map(({ name }) => [name, { type: 'sdk', name }]))
+    : {};
+  const flags = flagsOf(options, { configured: { ...servers.process, ...declared } });
   const isLocal = !options.transport && !options.spawnClaudeCodeProcess;
   const launch = launchOf(
     { ...options, ...restored },
@@ -162,6 +170,7 @@ async function createSessionParts(
     maxLineBytes: options.maxLineBytes,
     logger,
     oneshot: options.oneshot ?? false,
+    verbatim: options.verbatimPrompts,
     expectedId: options.sessionId ?? (options.forkSession ? undefined : options.resume),
     mirror,
     onEnded: () => scope[Symbol.asyncDispose](),

@@ -14,7 +14,7 @@ export interface PeerReport {
 
 /**
  * An error about a CLI that has exited: one line of stderr in the message, a `PeerReport` as
- * `cause`.
+ * `cause`, and `exitCode`, as in the official SDK.
  */
 export function peerError(
   code: ErrorCode,
@@ -27,7 +27,8 @@ export function peerError(
   const line = lastLine(stderr);
   const reason = line === '' ? '' : `; stderr: ${line}`;
   const cause = omitUndefined<PeerReport>({ exitCode, signal, stderr, frames });
-  return new DuolaneError(code, `the agent ${how} ${what}${reason}`, { cause });
+  const error = new DuolaneError(code, `the agent ${how} ${what}${reason}`, { cause });
+  return exitCode === null ? error : Object.assign(error, { exitCode });
 }
 
 /**

@@ -25,6 +25,8 @@ export interface SessionParts {
   readonly maxLineBytes?: number | undefined;
   readonly logger: Logger;
   readonly oneshot: boolean;
+  /** Whether the CLI must pass the text of messages to the model unchanged. */
+  readonly verbatim?: boolean | undefined;
   /** The id that the options request; undefined if the CLI chooses one. */
   readonly expectedId: string | undefined;
   /** Gets the `transcript_mirror` frames of the CLI. */

@@ -50,9 +50,15 @@ export const callerMetadata = (dialled: string, caller: string | undefined): Met
   [CALLER]: pseudonym(`${dialled} ${caller ?? ''}`),
 });
 
-/** The caller of a call: our clients send a name, for any other it is the connection. */
-export const callerOf = ({ metadata, peer }: CallContext): string =>
-  `grpc/${callerName(metadata[CALLER]) ?? `#${peer}`}`;
+/**
+ * The caller of a call: our clients send a name, for any other it is the connection. A client
+ * cannot name the connection or the owner of another.
+ */
+export function callerOf(call: CallContext): string {
+  const named = callerName(call.metadata[CALLER]);
+  const name = named === undefined ? `#${call.peer}` : `=${named}`;
+  return `grpc/${JSON.stringify(callOwner(call) ?? null)}/${name}`;
+}
 
 /**
  * The authenticated owner of a call: the text that the check of the offer's `token` returned. A

@@ -16,6 +16,7 @@ import type { Upstream } from '../relay/upstream.ts';
 import type { MessageTransport } from '../types.ts';
 import { fromGrpcError } from './codec/grpc-errors.ts';
 import { parseObject } from './codec/json-text.ts';
+import { callOwner } from './routing-metadata.ts';
 import { type Frame, FrameSchema, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
 
 /** Serves the client of a tunnel; disposed when the client has disconnected. */
@@ -28,11 +29,12 @@ const CAPACITY = 64;
  * Serves JSON-RPC over one bidirectional stream per client; the session is as long as its stream.
  */
 export const tunnelRoute = (serve: ServeTunnel): GrpcRoute =>
-  bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
+  bidiStream(methodOf(Tunnel.method.open), async function* (frames, call) {
     const outgoing = new Channel<Frame>({ capacity: CAPACITY });
     const numbers = new WeakMap<JsonObject, bigint>();
     const transport: MessageTransport = {
       relates: true,
+      owner: callOwner(call),
       incoming: messagesOf(
         frames,
         (message, { number }) => {

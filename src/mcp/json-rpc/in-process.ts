@@ -1,6 +1,7 @@
 import { DuolaneError, malformed } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
+import { NO_LIMITS } from '../sources/request-timer.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../types.ts';
 import { dialMessages } from './client/dial-messages.ts';
 
@@ -74,7 +75,8 @@ async function connect(
     await ours.close();
     await server.close();
   };
-  return dialMessages({ ...ours, close }, options);
+  // A function of this process has no time limit by default; its program can set one.
+  return dialMessages({ ...ours, close }, { ...NO_LIMITS, ...options });
 }
 
 /** Our side of a transport in memory. */

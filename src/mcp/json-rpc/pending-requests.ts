@@ -1,5 +1,5 @@
 import { errorMessage, malformed } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
@@ -11,7 +11,7 @@ import {
   type RpcSuccess,
 } from '../../wire/json-rpc.ts';
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
-import type { MessageTransport } from '../types.ts';
+import type { MessageSendOptions, MessageTransport } from '../types.ts';
 
 /** The options of one request. */
 export interface RpcRequestOptions extends Abortable {
@@ -22,6 +22,8 @@ export interface RpcRequestOptions extends Abortable {
    * belongs to.
    */
   readonly via?: (message: JsonObject) => Promise<void>;
+  /** Receives what arrives on the own stream of the request, if the transport has one. */
+  readonly onMessage?: MessageSendOptions['onMessage'];
 }
 
 interface Pending {
@@ -60,7 +62,7 @@ export class PendingRequests {
   async send(
     method: string,
     params: JsonObject | undefined,
-    { signal, onSettled, via }: RpcRequestOptions = {},
+    { signal, onSettled, via, onMessage }: RpcRequestOptions = {},
   ): Promise<JsonObject> {
     signal?.throwIfAborted();
     if (this.#failure) throw this.#failure.reason;
@@ -74,7 +76,8 @@ export class PendingRequests {
       // Wait for both at the same time: a response, a failure or an abort need not wait for a send
       // that does not complete.
       const request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
-      const sent = via ? via(request) : this.#transport.send(request, signal && { signal });
+      const options = omitUndefined<MessageSendOptions>({ signal, onMessage });
+      const sent = via ? via(request) : this.#transport.send(request, options);
       const [result] = await Promise.all([answer, sent]);
       return result;
     } catch (error) {

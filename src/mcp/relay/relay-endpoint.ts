@@ -20,7 +20,7 @@ import { Outbox } from './outbox.ts';
 import { RelayConnection } from './relay-connection.ts';
 import { RequestLoads } from './request-loads.ts';
 import { sendOutgoing } from './serve-endpoint.ts';
-import type { Upstream } from './upstream.ts';
+import type { ExchangeOptions, Upstream } from './upstream.ts';
 
 /** The wait before a lost connection is opened again; doubled with every failure. */
 const REOPEN_MS = 1_000;
@@ -143,7 +143,9 @@ export class RelayEndpoint implements MessageEndpoint {
     const load = this.#loads.take(options.owner, method);
     if (load instanceof DuolaneError) return toRpcError(id, load);
     try {
-      if (stateless && this.#upstream.exchange) return await this.#exchange(message, options);
+      const hasExchange = this.#upstream.exchange !== undefined;
+      const isAlone = this.#options.shared || (stateless && hasExchange);
+      if (isAlone) return await this.#exchange(message, options);
       return await this.#inConnection(message, options);
     } catch (error) {
       if (this.#scope.signal.aborted) return undefined;
@@ -183,7 +185,9 @@ export class RelayEndpoint implements MessageEndpoint {
     try {
       const { signal } = running;
       const onMessage = options.related ?? push;
-      const response = await this.#upstream.exchange!(message, { signal, onMessage });
+      const response = this.#upstream.exchange
+        ? await this.#upstream.exchange(message, { signal, onMessage })
+        : await this.#exchangeAlone(message, { signal, onMessage });
       if (spoke) await this.#outbox.flushed();
       return running.aborted ? undefined : response;
     } catch (error) {
@@ -194,6 +198,23 @@ export class RelayEndpoint implements MessageEndpoint {
       same.delete(running);
       if (same.size === 0) this.#exchanges.delete(id);
     }
+  }
+
+  /**
+   * Passes a request on over a connection of its own: requests of several clients have equal ids,
+   * so the messages of the server would not show which client they are for.
+   */
+  async #exchangeAlone(
+    message: RpcRequest,
+    { signal, onMessage }: ExchangeOptions,
+  ): Promise<JsonObject> {
+    const transport = await this.#upstream.open({ ...(signal && { signal }) });
+    // A lost connection fails the request.
+    const options = { deliver: onMessage, onEnd: (): void => {} };
+    await using connection = new RelayConnection(transport, options);
+    const response = await connection.request(message, { ...(signal && { signal }) }, onMessage);
+    if (response) return response;
+    throw new DuolaneError('canceled', 'the request was cancelled');
   }
 
   /** Passes a request on over the connection of this client, which `initialize` opens. */

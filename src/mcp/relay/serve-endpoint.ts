@@ -35,6 +35,7 @@ export function serveEndpoint(end: MessageEndpoint, transport: MessageTransport)
  * queue behind its call.
  */
 async function readAll(end: MessageEndpoint, transport: MessageTransport): Promise<void> {
+  const { owner, relates } = transport;
   const answer = async (message: JsonObject): Promise<void> => {
     if (!isRpcRequest(message)) {
       await end.receive(message);
@@ -42,7 +43,7 @@ async function readAll(end: MessageEndpoint, transport: MessageTransport): Promi
     }
     const request = message.id;
     const related = (sent: JsonObject): Promise<void> => transport.send(sent, { request });
-    const response = await end.receive(message, transport.relates ? { related } : {});
+    const response = await end.receive(message, { owner, ...(relates && { related }) });
     if (!response) return;
     try {
       await transport.send(response);

@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { copyFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -153,5 +153,28 @@ test('a thorough probe writes as much as a busy run', () => {
     expect(done?.reply).toEqual({ id, value: undefined });
     expect(statSync(`${file}-wal`).size).toBeGreaterThan(before + id * 256 * 1024);
   }
+  engine.close();
+});
+
+test.each([
+  ['deleted', (path: string) => rmSync(path)],
+  [
+    'replaced',
+    (path: string) => {
+      copyFileSync(path, `${path}-copy`);
+      renameSync(`${path}-copy`, path);
+    },
+  ],
+])('writes are refused after the file was %s, because they would be lost', (_, change) => {
+  const engine = new SqliteEngine(file);
+  engine.run([submit(1, 't')]);
+  change(file);
+  for (const call of [submit(2, 'u'), { id: 3, method: 'probe', args: [false] } as const]) {
+    const [done] = engine.run([call]);
+    expect(done?.reply).toMatchObject({ failure: { code: 'server' } });
+    expect(done?.commits).toEqual([]);
+  }
+  const [done] = engine.run([{ id: 4, method: 'get', args: ['t'] }]);
+  expect(done?.reply).toMatchObject({ value: { task: 't' } });
   engine.close();
 });

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { DuolaneError, errorMessage } from '../../errors.ts';
 import { StoreRules } from '../store/store-rules.ts';
 import { type Database, openDatabase, type SqliteStatement } from './driver.ts';
@@ -11,6 +12,9 @@ import { callStoreMethod, STORE_METHODS, type StorePage, type ReadResult } from 
 
 /** The database and the store rules, without a thread: what the worker runs. */
 export class SqliteEngine {
+  readonly #file: string;
+  /** Identifies the file on its disk. */
+  readonly #inode: string | undefined;
   readonly #lock: Database;
   readonly #db: Database;
   readonly #storage: SqliteStorage;
@@ -28,6 +32,7 @@ export class SqliteEngine {
    * released the file. `again`: this process had it open before, so the claims in it are its own.
    */
   constructor(file: string, { again = false }: { readonly again?: boolean } = {}) {
+    this.#file = file;
     this.#lock = lockFile(file);
     try {
       this.#db = openDatabase(file);
@@ -43,6 +48,7 @@ export class SqliteEngine {
       this.#rules = new StoreRules(this.#storage);
       this.#begin = this.#db.prepare('begin immediate');
       this.#commit = this.#db.prepare('commit');
+      this.#inode = inodeOf(file);
     } catch (error) {
       this.close();
       throw error;
@@ -70,6 +76,8 @@ export class SqliteEngine {
 
   #write(calls: readonly ThreadCall[]): Done[] {
     if (calls.length === 0) return [];
+    const lost = this.#lostFile();
+    if (lost) return calls.map((call) => ({ reply: refusal(call, lost), commits: [] }));
     try {
       this.#begin.run();
       const done = calls.map((call): Done => {
@@ -85,6 +93,18 @@ export class SqliteEngine {
       // One of them broke the commit. Alone, each of the others gets its own reply.
       return calls.flatMap((call) => this.#write([call]));
     }
+  }
+
+  /**
+   * The error if the file was deleted or replaced. SQLite would go on writing to the file that has
+   * no name any more, and everything would be lost at the end of this process.
+   */
+  #lostFile(): DuolaneError | undefined {
+    if (inodeOf(this.#file) === this.#inode) return undefined;
+    return new DuolaneError(
+      'server',
+      `the file ${this.#file} of the task store was deleted or replaced while it was open; restore it and restart`,
+    );
   }
 
   // The rules refuse before they write. Any other error may come after a write, so the commit must
@@ -107,6 +127,11 @@ export class SqliteEngine {
       // The database has rolled back already, as it does when the disk is full.
     }
   }
+}
+
+function inodeOf(file: string): string | undefined {
+  const { dev, ino } = statSync(file, { bigint: true, throwIfNoEntry: false }) ?? {};
+  return ino === undefined ? undefined : `${dev}/${ino}`;
 }
 
 /** Returns roughly how long a reply is; only the replies that may be long are counted. */

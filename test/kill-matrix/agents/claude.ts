@@ -1,3 +1,4 @@
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { cli } from '../../../src/adapters/cli-agent.ts';
 import { asObject, type JsonObject } from '../../../src/json.ts';
@@ -9,17 +10,29 @@ import type { MatrixAgent } from '../matrix-agent.ts';
 
 const { command, missing } = await findRealCli('claude-cli-2.1');
 
-/** Its ids, its folders, and the time. */
+/**
+ * Masks its ids, its folders and the time, and two known differences of a run that continues after
+ * the result of a tool (docs/guides/durability.md): the text "Continue.", and that the mark for the
+ * prompt cache is on it.
+ */
 function mask(body: JsonObject): unknown {
   const { metadata: _metadata, ...rest } = body;
   return asObject(
     JSON.parse(
       JSON.stringify(rest)
-        .replace(/\/[^"\s\\]*\/(first|second)\/(home|tmp|work)/g, '<folder>')
+        .replace(/\/[^"\s\\]*\/((first|second)\/(home|tmp)|work)\b/g, '<folder>')
+        .replaceAll(/,"cache_control":\{[^}]*\}/g, '')
+        .replaceAll(',{"type":"text","text":"Continue."}', '')
         .replace(/cch=[0-9a-f]+/g, 'cch=<hash>')
         .replace(/cc_version=[^;]+/g, 'cc_version=<version>'),
     ),
   );
+}
+
+function sharedFolder(own: string): string {
+  const folder = join(own, '..', 'work');
+  mkdirSync(folder, { recursive: true });
+  return folder;
 }
 
 const agent: MatrixAgent = {
@@ -30,7 +43,8 @@ const agent: MatrixAgent = {
   build: (scene) =>
     cli({
       pathToClaudeCodeExecutable: command,
-      cwd: join(scene.own, 'work'),
+      // One path on all replicas: the model gets to know if it changes.
+      cwd: sharedFolder(scene.own),
       env: {
         ANTHROPIC_BASE_URL: scene.url,
         ANTHROPIC_API_KEY: 'dummy-key-for-loopback',

@@ -25,6 +25,9 @@ const CAPABILITIES = { elicitation: { form: {}, url: {} }, roots: {} };
 
 const options = (name: string, help: DialHelp, signal: AbortSignal): DialMessagesOptions => ({
   signal,
+  // The session has time limits of its own for each server.
+  timeoutMs: Infinity,
+  maxTotalMs: Infinity,
   clientInfo: help.clientInfo,
   capabilities: { ...CAPABILITIES, ...(help.maySample(name) && { sampling: {} }) },
   onRequest: (method, params, { signal: own }) =>

@@ -57,7 +57,7 @@ export const demo: Command = {
     let outcome = 'failed';
     let task = '';
     for await (const event of talk.say([{ text }], {
-      ask: (request) => askUser(request, terminal, { signal, otherwise: 'accept' }),
+      ask: askUser(terminal, { signal, otherwise: 'accept' }),
       signal,
     })) {
       if (printer) printer.event(event);

@@ -1,17 +1,9 @@
-import { createReadStream } from 'node:fs';
-import { DuolaneError } from '../../../errors.ts';
-import { checkTrace, readTrace } from '../../../trace/index.ts';
-import {
-  EXIT,
-  isReadable,
-  numberFlag,
-  textFlag,
-  type Command,
-  type CommandCall,
-} from '../../command.ts';
+import { checkTrace } from '../../../trace/index.ts';
+import { EXIT, numberFlag, textFlag, type Command, type CommandCall } from '../../command.ts';
+import { openTrace } from '../open-trace.ts';
 import { checkInstallation } from './check-installation.ts';
 import { probe } from './probe-server.ts';
-import { isBroken, printChecks, printFindings, summary } from './print-report.ts';
+import { isBroken, printChecks, printFacts, printFindings, summary } from './print-report.ts';
 
 export const doctor: Command = {
   usage: '[trace file or address] [options]',
@@ -55,12 +47,10 @@ async function installation({ flags, terminal }: CommandCall): Promise<number> {
   return checks.some(({ state }) => state === 'missing') ? EXIT.failed : EXIT.ok;
 }
 
-async function file({ flags, terminal }: CommandCall, path: string): Promise<number> {
-  if (!isReadable(path)) {
-    throw new DuolaneError('not_found', `file "${path}" not found; an address starts with http://`);
-  }
+async function file({ flags, terminal, signal }: CommandCall, path: string): Promise<number> {
   const { out } = terminal;
-  const verdict = await checkTrace(readTrace(createReadStream(path)));
+  const trace = openTrace(path, signal, '; an address starts with http://');
+  const verdict = await checkTrace(trace);
   if (flags['json']) out.line(JSON.stringify({ file: path, ...verdict }));
   else {
     printFindings(out, path, verdict.findings);
@@ -83,7 +73,7 @@ async function server({ flags, terminal, signal }: CommandCall, url: string): Pr
   });
   if (flags['json']) out.line(JSON.stringify({ url, facts, findings }));
   else {
-    for (const fact of facts) out.line(`${out.style('green', '✓')} ${fact}`);
+    printFacts(out, facts);
     printFindings(out, 'event', findings);
     out.line(`${url}: ${summary(findings)}`);
   }

@@ -9,13 +9,18 @@ const MARK = {
   info: ['dim', 'i'],
 } as const satisfies Record<Severity, readonly [string, string]>;
 
+/** Prints what a server does right. The texts may have names that the server chose. */
+export function printFacts(out: TextOutput, facts: readonly string[]): void {
+  for (const fact of facts) out.line(`${out.style('green', '✓')} ${stripControlCharacters(fact)}`);
+}
+
 /** Prints findings: the line, what happened, the rule, and the fix. */
 export function printFindings(out: TextOutput, file: string, findings: readonly Finding[]): void {
   for (const { rule, severity, line, what, fix } of findings) {
     const [colour, sign] = MARK[severity];
     const where = line === 0 ? '' : out.style('dim', `${file}:${line} `);
     out.line(`${out.style(colour, sign)} ${where}${stripControlCharacters(what)}`);
-    out.line(`    ${out.style('dim', `${rule}:`)} ${fix}`);
+    out.line(`    ${out.style('dim', `${rule}:`)} ${stripControlCharacters(fix)}`);
   }
 }
 

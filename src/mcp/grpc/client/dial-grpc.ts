@@ -15,11 +15,20 @@ import type {
   CallOptions,
   SourceListenOptions,
   SourceChange,
+  TimeLimits,
   Tool,
   ToolCall,
   ToolEvent,
   ToolSource,
 } from '../../types.ts';
+import {
+  checkLimits,
+  type KnownLimits,
+  limitsOf,
+  NO_LIMITS,
+  streamWithinLimits,
+  withinLimits,
+} from '../../sources/request-timer.ts';
 import { callOrFollow } from '../../sources/call-to-end.ts';
 import { requestInRounds } from '../input-required.ts';
 import { joined, type ResourcePart, toPart } from '../codec/resource-chunks.ts';
@@ -42,7 +51,8 @@ import { callerMetadata, routingMetadata } from '../routing-metadata.ts';
 import { tunnelUpstream } from '../tunnel.ts';
 
 /** The options of `dialGrpc`. */
-export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
+export interface DialGrpcOptions
+  extends Abortable, TimeLimits, Omit<GrpcClientOptions, 'metadata'> {
   /** The address: `grpc://host:port`, or `grpcs://` for TLS. */
   readonly url: string;
   /** Sent as `authorization: Bearer <token>`; a function is called before each call. */
@@ -87,8 +97,13 @@ export async function dialGrpc({
   token,
   signal,
   maxResourceBytes = RESOURCE_BYTES,
+  timeoutMs,
+  maxTotalMs,
   ...options
 }: DialGrpcOptions): Promise<GrpcSource> {
+  const given = omitUndefined<TimeLimits>({ timeoutMs, maxTotalMs });
+  checkLimits(given);
+  const limits = limitsOf(given);
   const client = new GrpcClient(url, {
     maxMessageBytes: MESSAGE_BYTES,
     ...options,
@@ -99,12 +114,11 @@ export async function dialGrpc({
     }),
   });
   try {
-    const discovered = await client.unary(
-      methodOf(Mcp.method.discover),
-      create(DiscoverRequestSchema),
-      signal ? { signal } : {},
+    const dialled = { client, limits, id: randomUUID() };
+    const discovered = await timed(dialled, 'Discover', signal, (within) =>
+      client.unary(methodOf(Mcp.method.discover), create(DiscoverRequestSchema), within),
     );
-    const source = sourceOf(client, discovered, maxResourceBytes);
+    const source = sourceOf(dialled, discovered, maxResourceBytes);
     return discovered.methods.includes(TUNNEL_METHOD)
       ? withUpstream(source, tunnelUpstream(client))
       : source;
@@ -116,20 +130,22 @@ export async function dialGrpc({
 
 /** The ToolSource of a connection, with the members that the server announced. */
 function sourceOf(
-  client: GrpcClient,
+  dialled: Dialled,
   { name, version, instructions, methods }: DiscoverResponse,
   maxResourceBytes: number,
 ): GrpcSource {
+  const { client, limits } = dialled;
   const has = new Set(methods);
-  const dialled = { client, id: randomUUID() };
   const lists = LISTS.filter((list) => has.has(list.name)).map((list) => [
     list.list,
-    (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
+    (options?: ListOptions): Items<JsonObject> => new ListItems(dialled, list, options),
   ]);
   const once: ToolSource['callTool'] = (call, options) =>
     mapErrors(() => callTool(dialled, call, options), fromGrpcError);
   const tasks = has.has(Mcp.method.getTask.name)
-    ? grpcTasks(client, (method, taskId, options) => optionsOf(dialled, method, taskId, options))
+    ? grpcTasks(client, limits, (method, taskId, options) =>
+        optionsOf(dialled, method, taskId, options),
+      )
     : undefined;
   const streamResource = (uri: string, options?: GrpcReadOptions): AsyncIterable<ResourcePart> =>
     mapErrors(() => resourceParts(dialled, uri, options), fromGrpcError);
@@ -149,7 +165,7 @@ function sourceOf(
         getPrompt(dialled, prompt, args, options).catch(rethrow),
     }),
     ...(has.has(Mcp.method.complete.name) && {
-      complete: (request, options) => complete(client, request, options).catch(rethrow),
+      complete: (request, options) => complete(dialled, request, options).catch(rethrow),
     }),
     ...(has.has(Mcp.method.listen.name) && {
       listen: (options) => mapErrors(() => listen(client, options), fromGrpcError),
@@ -164,11 +180,24 @@ function rethrow(error: unknown): never {
   throw fromGrpcError(error);
 }
 
-/** A connection, and the id by which the server distinguishes its callers from those of others. */
+/**
+ * A connection, its time limits, and the id by which the server distinguishes its callers from
+ * those of others.
+ */
 interface Dialled {
   readonly client: GrpcClient;
+  readonly limits: KnownLimits;
   readonly id: string;
 }
+
+/** Runs a request with one response within the time limit of a request. */
+const timed = <T>(
+  { limits: { timeoutMs } }: Pick<Dialled, 'limits'>,
+  what: string,
+  given: AbortSignal | undefined,
+  run: (options: { readonly signal: AbortSignal }) => Promise<T>,
+): Promise<T> =>
+  withinLimits({ timeoutMs, maxTotalMs: Infinity }, { what }, given, (signal) => run({ signal }));
 
 /** The options of a call whose metadata says what it is for, and which caller makes it. */
 function optionsOf(
@@ -188,7 +217,12 @@ async function* callTool(
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const one = { ...toCallRequest(call), ...(given.task && { acceptsTask: true }) };
   const options = optionsOf(dialled, 'tools/call', call.name, given);
-  const events = dialled.client.stream(methodOf(Mcp.method.callTool), { one }, options);
+  const method = methodOf(Mcp.method.callTool);
+  const what = `call of tool "${call.name}"`;
+  const limits = given.deadline === undefined ? dialled.limits : NO_LIMITS;
+  const events = streamWithinLimits(limits, what, given.signal, (signal) =>
+    dialled.client.stream(method, { one }, { ...options, signal }),
+  );
   for await (const message of events) {
     const event = fromCallEvent(message);
     if (event) yield event;
@@ -210,7 +244,10 @@ async function* resourceParts(
   const what = `reading resource "${uri}"`;
   const { first, rest } = await requestInRounds(what, ask, options, async (answers) => {
     const one = create(ReadResourceRequestSchema, omitUndefined({ uri, answers, offset: at }));
-    const chunks = dialled.client.stream(methodOf(Mcp.method.readResource), { one }, options);
+    const limits = { ...dialled.limits, maxTotalMs: Infinity };
+    const chunks = streamWithinLimits(limits, what, given.signal, (signal) =>
+      dialled.client.stream(methodOf(Mcp.method.readResource), { one }, { ...options, signal }),
+    );
     const chunk = await chunks.next();
     const questions = chunk.value?.inputRequired;
     if (!questions) return { result: { first: chunk, rest: chunks } };
@@ -233,11 +270,11 @@ function getPrompt(
   const options = optionsOf(dialled, 'prompts/get', name, given);
   const argumentsJson = toText(args, 'the arguments');
   return requestInRounds(`prompt "${name}"`, given.ask, options, async (answers) => {
-    const { resultJson, inputRequired } = await dialled.client.unary(
-      methodOf(Mcp.method.getPrompt),
-      create(GetPromptRequestSchema, { name, argumentsJson, answers }),
-      options,
+    const request = create(GetPromptRequestSchema, { name, argumentsJson, answers });
+    const response = await timed(dialled, `prompt "${name}"`, given.signal, (within) =>
+      dialled.client.unary(methodOf(Mcp.method.getPrompt), request, { ...options, ...within }),
     );
+    const { resultJson, inputRequired } = response;
     return inputRequired
       ? { questions: inputRequired }
       : { result: parseObject(resultJson ?? '', 'GetPromptResponse.result_json') };
@@ -245,15 +282,13 @@ function getPrompt(
 }
 
 async function complete(
-  client: GrpcClient,
+  dialled: Dialled,
   request: JsonObject,
   { signal }: Abortable = {},
 ): Promise<JsonObject> {
-  const requestJson = toText(request, 'the request');
-  const { resultJson } = await client.unary(
-    methodOf(Mcp.method.complete),
-    create(CompleteRequestSchema, { requestJson }),
-    signal ? { signal } : {},
+  const message = create(CompleteRequestSchema, { requestJson: toText(request, 'the request') });
+  const { resultJson } = await timed(dialled, 'completion', signal, (within) =>
+    dialled.client.unary(methodOf(Mcp.method.complete), message, within),
   );
   return parseObject(resultJson, 'CompleteResponse.result_json');
 }

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { DuolaneError } from '../../../errors.ts';
 import { type GrpcCallOptions, type GrpcClient, methodOf } from '../../../grpc/index.ts';
 import { sleep } from '../../../stream/abort.ts';
+import { type KnownLimits, withinLimits } from '../../sources/request-timer.ts';
 import { isEnded } from '../../sources/task-codec.ts';
 import type { SourceTasks, TaskOptions, ToolTask } from '../../types.ts';
 import { taskFrom } from '../codec/call-codec.ts';
@@ -18,12 +19,24 @@ type TaskMethod = 'tasks/get' | 'tasks/update' | 'tasks/cancel';
 /** The tasks of a source over gRPC. The server sees one client for all callers. */
 export function grpcTasks(
   client: GrpcClient,
+  { timeoutMs }: KnownLimits,
   optionsOf: (method: TaskMethod, taskId: string, options: TaskOptions) => GrpcCallOptions,
 ): SourceTasks {
   const { method } = Mcp;
   const fail = (error: unknown): never => {
     throw fromGrpcError(error);
   };
+  const limits = { timeoutMs, maxTotalMs: Infinity };
+  /** The options of a request with one response, which has a time limit. */
+  const request = <T>(
+    what: TaskMethod,
+    taskId: string,
+    options: TaskOptions,
+    run: (calling: GrpcCallOptions) => Promise<T>,
+  ): Promise<T> =>
+    withinLimits(limits, { what }, options.signal, (signal) =>
+      run({ ...optionsOf(what, taskId, options), signal }),
+    ).catch(fail);
   const one = (taskId: string) => create(TaskRequestSchema, { taskId });
   async function* states(
     taskId: string,
@@ -36,21 +49,24 @@ export function grpcTasks(
   return {
     checksOwner: false,
     async get(taskId, options = {}) {
-      const calling = optionsOf('tasks/get', taskId, options);
-      const state = await client.unary(methodOf(method.getTask), one(taskId), calling).catch(fail);
+      const state = await request('tasks/get', taskId, options, (calling) =>
+        client.unary(methodOf(method.getTask), one(taskId), calling),
+      );
       return taskFrom(state.taskJson);
     },
     async update(taskId, responses, options = {}) {
-      const request = create(UpdateTaskRequestSchema, {
+      const update = create(UpdateTaskRequestSchema, {
         taskId,
         responsesJson: toText(responses, 'the responses'),
       });
-      const calling = optionsOf('tasks/update', taskId, options);
-      await client.unary(methodOf(method.updateTask), request, calling).catch(fail);
+      await request('tasks/update', taskId, options, (calling) =>
+        client.unary(methodOf(method.updateTask), update, calling),
+      );
     },
     async cancel(taskId, options = {}) {
-      const calling = optionsOf('tasks/cancel', taskId, options);
-      await client.unary(methodOf(method.cancelTask), one(taskId), calling).catch(fail);
+      await request('tasks/cancel', taskId, options, (calling) =>
+        client.unary(methodOf(method.cancelTask), one(taskId), calling),
+      );
     },
     watch: (taskId, options = {}) =>
       watch(() => mapErrors(() => states(taskId, options), fromGrpcError), options),

@@ -6,6 +6,7 @@ import { Cancellation } from '../../../stream/cancellation.ts';
 import { Puller } from '../../../stream/puller.ts';
 import { QueueReader } from '../../../stream/queue-reader.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
+import { type KnownLimits, streamWithinLimits } from '../../sources/request-timer.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
 import { fromGrpcError } from '../codec/grpc-errors.ts';
 import { ListRequestSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
@@ -14,12 +15,18 @@ import type { ListMethod } from '../codec/list-methods.ts';
 
 const NONE: ItemBatch = { items: [], checkpoint: undefined };
 
+/** A connection, and how long its server may be silent. */
+export interface ListConnection {
+  readonly client: GrpcClient;
+  readonly limits: KnownLimits;
+}
+
 /**
  * A list that streams in, for one reader. Its checkpoint is the last one of the server and the
  * number of items after it, so a list can continue after any item.
  */
 export class ListItems<T extends JsonObject> implements Items<T> {
-  readonly #client: GrpcClient;
+  readonly #dialled: ListConnection;
   readonly #list: ListMethod;
   readonly #options: Abortable;
   #reader: QueueReader<T> | undefined;
@@ -32,8 +39,8 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   /** How many items after the checkpoint were taken. */
   #taken = 0;
 
-  constructor(client: GrpcClient, list: ListMethod, options: ListOptions = {}) {
-    this.#client = client;
+  constructor(dialled: ListConnection, list: ListMethod, options: ListOptions = {}) {
+    this.#dialled = dialled;
     this.#list = list;
     this.#options = options;
     const { after } = options;
@@ -98,8 +105,12 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   async *#batches(signal: AbortSignal): AsyncGenerator<ItemBatch, void, undefined> {
     const { layout, method } = this.#list;
     const one = create(ListRequestSchema, omitUndefined({ startAfter: this.#base }));
+    const { client, limits } = this.#dialled;
+    const perBatch = { ...limits, maxTotalMs: Infinity };
     try {
-      for await (const bytes of this.#client.stream(method, { one }, { signal }))
+      for await (const bytes of streamWithinLimits(perBatch, 'the list', signal, (within) =>
+        client.stream(method, { one }, { signal: within }),
+      ))
         yield decodeBatch(layout, bytes);
     } catch (error) {
       throw fromGrpcError(error);

@@ -5,14 +5,17 @@ import type { ToolEvent } from '../../types.ts';
 const LIMIT = 256;
 
 /**
- * The events of a call, between a transport that must not wait and a reader that may. Nothing is
- * lost up to the limit. Beyond it, the newest progress replaces the progress before it, and log
+ * The events of a call, between a transport and a reader that may be slower. A transport with a
+ * stream for each request waits for `room`, and loses nothing. Others must not wait, because all
+ * calls share them: beyond the limit, the newest progress replaces the progress before it, and log
  * lines and partial results are dropped. The last event is never lost.
  */
 export class CallEvents implements AsyncIterable<ToolEvent> {
   readonly #channel = new Channel<ToolEvent>();
   #waiting = 0;
   #newest: ToolEvent | undefined;
+  #onRoom: Array<() => void> = [];
+  #isOver = false;
 
   /** Adds an event, or drops it beyond the limit. */
   push(event: ToolEvent): void {
@@ -26,22 +29,47 @@ export class CallEvents implements AsyncIterable<ToolEvent> {
     this.#offer(event);
   }
 
+  /** Resolves when another event fits, or the call or its reader has ended. */
+  async room(): Promise<void> {
+    while (!this.#isOver && this.#waiting >= LIMIT)
+      await new Promise<void>((resolve) => this.#onRoom.push(resolve));
+  }
+
   finish(last: ToolEvent): void {
     this.insist(last);
     this.#channel.close();
+    this.#end();
   }
 
   fail(error: unknown): void {
     this.#catchUp();
     this.#channel.fail(error);
+    this.#end();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<ToolEvent, void, undefined> {
-    for await (const event of this.#channel) {
-      this.#waiting -= 1;
-      this.#catchUp();
-      yield event;
+    try {
+      for await (const event of this.#channel) {
+        this.#waiting -= 1;
+        this.#catchUp();
+        this.#release();
+        yield event;
+      }
+    } finally {
+      this.#end();
     }
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#release();
+  }
+
+  #release(): void {
+    if (this.#onRoom.length === 0) return;
+    const waiting = this.#onRoom;
+    this.#onRoom = [];
+    for (const resolve of waiting) resolve();
   }
 
   #catchUp(): void {

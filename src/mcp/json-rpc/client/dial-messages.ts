@@ -2,6 +2,7 @@ import { DuolaneError, type ErrorCode, invalid, unsupported } from '../../../err
 import { asArray, asObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../types.ts';
+import { checkLimits } from '../../sources/request-timer.ts';
 import { McpClient } from './mcp-client.ts';
 import {
   VERSION_ERRORS,
@@ -41,6 +42,7 @@ export async function dialMessages(
   const client = new McpClient(transport, options);
   try {
     checkProtocol(options);
+    checkLimits(options);
     const answer = options.initializeResult ?? (await introduce(client, options, transport));
     return clientSource(client, answer);
   } catch (error) {

@@ -18,7 +18,13 @@ import { isWithheld, toRpcError } from '../../../wire/json-rpc-errors.ts';
 import { Callers } from '../../sources/caller-names.ts';
 import { ChangeFeed } from '../../sources/change-feed.ts';
 import { toLogLine, toProgress } from '../../sources/notification-events.ts';
-import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
+import { type KnownLimits, limitsOf, withinLimits } from '../../sources/request-timer.ts';
+import type {
+  DialMessagesOptions,
+  MessageTransport,
+  SourceChange,
+  TimeLimits,
+} from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
 import { META, metaOf } from '../protocol-versions.ts';
 import { WaitingCalls } from './waiting-calls.ts';
@@ -43,6 +49,11 @@ const CHANGED: ReadonlyMap<string, SourceChange['type']> = new Map([
   ['notifications/resources/updated', 'resource'],
 ]);
 
+/** Requests without the time limit of a request. */
+const UNTIMED: ReadonlySet<string> = new Set(['tools/call', 'subscriptions/listen']);
+
+type McpClientOptions = TimeLimits & Pick<DialMessagesOptions, 'onRequest' | 'singleUser'>;
+
 /**
  * The client side of one connection. It reads as long as the connection lives and handles each
  * message in order of arrival without waiting, so progress always precedes its result.
@@ -51,6 +62,7 @@ export class McpClient implements AsyncDisposable {
   readonly requests: PendingRequests;
   readonly changes: ChangeFeed = new ChangeFeed();
   readonly callers: Callers;
+  readonly limits: KnownLimits;
   /** The calls in flight, by progress token and by the id of their current request. */
   readonly calls: Map<RpcId, CallEvents> = new Map();
   /** The handlers of questions of the server, by the id of the request that the server asks for. */
@@ -69,10 +81,9 @@ export class McpClient implements AsyncDisposable {
   #unanswered = 0;
   #reported = false;
 
-  constructor(
-    transport: MessageTransport,
-    { onRequest, singleUser = false }: Pick<DialMessagesOptions, 'onRequest' | 'singleUser'> = {},
-  ) {
+  constructor(transport: MessageTransport, options: McpClientOptions = {}) {
+    const { onRequest, singleUser = false } = options;
+    this.limits = limitsOf(options);
     this.#transport = transport;
     this.#onRequest = onRequest;
     this.callers = new Callers(singleUser);
@@ -90,7 +101,20 @@ export class McpClient implements AsyncDisposable {
     const withMeta = this.envelope
       ? { ...params, _meta: { ...own, ...this.envelope, ...pick(own, META.capabilities) } }
       : params;
-    return this.requests.send(method, withMeta, options);
+    // A call has a timer of its own, and a subscription has no end.
+    if (UNTIMED.has(method)) return this.requests.send(method, withMeta, options);
+    const timer = { what: method, isOurTurn: this.isOurTurn };
+    return withinLimits(this.#requestLimits, timer, options?.signal, (signal) =>
+      this.requests.send(method, withMeta, { ...options, signal }),
+    );
+  }
+
+  /** Whether the server waits for us: for an answer to its question, or for a login. */
+  readonly isOurTurn = (): boolean =>
+    this.#serving.size > 0 || this.#transport.isLoggingIn === true;
+
+  get #requestLimits(): KnownLimits {
+    return { timeoutMs: this.limits.timeoutMs, maxTotalMs: Infinity };
   }
 
   /**
@@ -139,10 +163,25 @@ export class McpClient implements AsyncDisposable {
       }
       this.#end(new DuolaneError('peer_exited', 'the tool server closed the connection'));
     } catch (error) {
-      this.#end(DuolaneError.from(error, 'network'));
-      // Nothing reads the messages of this server any more.
-      if (this.#unanswered >= MAX_UNANSWERED) await this.#transport.close?.();
+      await this.#break(error);
     }
+  }
+
+  async #break(error: unknown): Promise<void> {
+    this.#end(DuolaneError.from(error, 'network'));
+    // Nothing reads the messages of this server any more.
+    if (this.#unanswered >= MAX_UNANSWERED) await this.#transport.close?.();
+  }
+
+  /** Handles a message on the own stream of a call, and waits until its reader has room. */
+  async take(message: JsonObject, events: CallEvents): Promise<void> {
+    try {
+      this.#dispatch(message);
+    } catch (error) {
+      await this.#break(error);
+      throw error;
+    }
+    await events.room();
   }
 
   #end(reason: DuolaneError): void {

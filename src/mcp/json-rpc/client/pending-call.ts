@@ -9,6 +9,7 @@ import { bare, CALL_ID, META } from '../protocol-versions.ts';
 import { withPartial } from '../partial-results.ts';
 import { ServerQuestions } from './server-questions.ts';
 import { toToolTask } from '../../sources/task-codec.ts';
+import { NO_LIMITS, RequestTimer } from '../../sources/request-timer.ts';
 import { taskMeta } from './client-tasks.ts';
 import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 
@@ -21,6 +22,8 @@ const ASKED: ToolEvent = { type: 'input', requests: [] };
  * under the state of its `input` event, and the call with the answers reads on.
  */
 export class PendingCall {
+  /** Who called, on a connection that several callers share. */
+  readonly caller: string | undefined;
   readonly #client: McpClient;
   readonly #name: string;
   readonly #events = new CallEvents();
@@ -37,6 +40,7 @@ export class PendingCall {
     call: ToolCall,
     { caller, mayBeTask = false }: { caller?: string | undefined; mayBeTask?: boolean } = {},
   ) {
+    this.caller = caller;
     this.#mayBeTask = mayBeTask;
     this.#client = client;
     this.#name = call.name;
@@ -56,10 +60,16 @@ export class PendingCall {
     const unlisten = onAbort(signal, (reason) => this.#scope.abort(reason));
     const abort = (reason: unknown): void => this.#scope.abort(reason);
     const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, this.#name, abort);
+    const { limits, isOurTurn } = this.#client;
+    const what = `call of tool "${this.#name}"`;
+    const used = deadline === undefined ? limits : NO_LIMITS;
+    using limit = new RequestTimer(used, { what, end: abort, isOurTurn });
     let kept = false;
     try {
       for (;;) {
+        limit.wait();
         const { done, value } = await this.#reader.next();
+        limit.pause();
         if (done) return;
         if (value !== ASKED) yield value;
         else if (this.#questions.open.length > 0 && !this.#scope.signal.aborted) {
@@ -116,6 +126,7 @@ export class PendingCall {
       const result = await inRounds(client, 'tools/call', params, {
         signal: this.#scope.signal,
         mayBeTask: this.#mayBeTask,
+        onMessage: (message) => client.take(message, this.#events),
         begin: () => {
           // Each round is a request of its own, with the progress token of the first.
           current = client.requests.nextId;

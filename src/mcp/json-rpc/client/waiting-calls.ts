@@ -2,7 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { PendingCall } from './pending-call.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 
-/** How many calls of one connection wait for answers; beyond it the oldest is cancelled. */
+/**
+ * How many calls of one connection wait for answers. Beyond it the oldest is cancelled, of the
+ * caller with the most: one caller must not end the calls of others.
+ */
 const MAX_WAITING = 256;
 /** How long a call waits for its answers. */
 const WAIT_MS = 60 * 60 * 1000;
@@ -20,8 +23,7 @@ export class WaitingCalls {
 
   /** Keeps a call and returns its name, which becomes the state of the `input` event. */
   keep(call: PendingCall): string {
-    const [oldest] = this.#calls.keys();
-    if (this.#calls.size >= MAX_WAITING && oldest !== undefined) this.#drop(oldest);
+    if (this.#calls.size >= MAX_WAITING) this.#makeRoom();
     const name = randomUUID();
     const timer = setTimeout(() => this.#drop(name), WAIT_MS);
     timer.unref();
@@ -45,6 +47,19 @@ export class WaitingCalls {
   clear(): void {
     for (const { timer } of this.#calls.values()) clearTimeout(timer);
     this.#calls.clear();
+  }
+
+  #makeRoom(): void {
+    const byCaller = new Map<string | undefined, string[]>();
+    for (const [name, { call }] of this.#calls) {
+      const names = byCaller.get(call.caller);
+      if (names) names.push(name);
+      else byCaller.set(call.caller, [name]);
+    }
+    const most = [...byCaller.values()].reduce((one, other) =>
+      other.length > one.length ? other : one,
+    );
+    this.#drop(most[0]!);
   }
 
   #drop(name: string): void {

@@ -84,8 +84,9 @@ function endpointOf(
 ): MessageEndpoint {
   const { ask, pageSize, maxSubscriptions, onError } = options;
   const upstream = ask || pageSize !== undefined ? undefined : upstreamOf(source);
-  if (!upstream) return new MessageServer(source, options);
-  const translate = canTranslate(source) ? () => new MessageServer(source, options) : undefined;
+  const serve = (): MessageEndpoint => new MessageServer(source, options, shared);
+  if (!upstream) return serve();
+  const translate = canTranslate(source) ? serve : undefined;
   return new RelayEndpoint(upstream, { translate, shared, maxSubscriptions, onError });
 }
 
@@ -108,6 +109,7 @@ class RunningRequest extends Cancellation {
 class MessageServer implements MessageEndpoint {
   readonly #id = randomUUID();
   readonly #source: ToolSource;
+  readonly #shared: boolean;
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
   readonly #outbox = new Outbox();
@@ -122,11 +124,12 @@ class MessageServer implements MessageEndpoint {
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
 
-  constructor(source: ToolSource, options: OfferMessagesOptions) {
+  constructor(source: ToolSource, options: OfferMessagesOptions, shared: boolean) {
     const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions } = options;
     this.#loads = new RequestLoads(maxSubscriptions);
     this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
+    this.#shared = shared;
     this.#ask = ask;
     this.#signer = new TokenSigner(secret);
     this.#methods = methodHandlers(source, pageSize, this.#signer);
@@ -145,6 +148,10 @@ class MessageServer implements MessageEndpoint {
   receive(message: JsonObject, options: ReceiveOptions = {}): Promise<JsonObject | undefined> {
     if (!isObject(message)) return Promise.resolve(UNREADABLE);
     if (isRpcRequest(message)) return this.#serve(message, options);
+    // Several clients use equal ids, so a message that names one could concern the request of
+    // another client. Without a session none is needed: closing a stream cancels its request.
+    const isIgnored = this.#shared && (isResponse(message) || isNotification(message));
+    if (isIgnored) return Promise.resolve(undefined);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
     else if (!this.#requests.refuse(message)) return Promise.resolve(UNREADABLE);
@@ -230,10 +237,11 @@ class MessageServer implements MessageEndpoint {
   /**
    * The caller of a stateless request. Without a session and a login, nothing shows that two
    * requests have the same client, so each gets its own name. A caller name in the request counts:
-   * it cannot be guessed, and servers do not pass it on.
+   * it cannot be guessed, and servers do not pass it on. No such name is one of ours.
    */
   #sender(named: string | undefined, owner: string | undefined, number: number): string {
-    const name = owner === undefined ? (named ?? `#${number}`) : (named ?? '');
+    const own = owner === undefined ? `#${number}` : '';
+    const name = named === undefined ? own : `=${named}`;
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 

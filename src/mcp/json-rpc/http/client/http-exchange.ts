@@ -17,6 +17,8 @@ export interface Authorizer {
    */
   refused(response: LightResponse, used: string | undefined, signal: AbortSignal): Promise<boolean>;
   close(reason: DuolaneError): void;
+  /** Whether it is getting a token, for which a person may be needed. */
+  readonly isWorking: boolean;
 }
 
 /** How to reach a server over HTTP. */
@@ -71,6 +73,11 @@ export class HttpConnection {
   open(signal?: AbortSignal): Exchange {
     const signals = [signal, this.#scope.signal];
     return new Exchange(this.#fetch, this.#headers, signals, this.#authorizer);
+  }
+
+  /** Whether the authorizer is getting a token. */
+  get isLoggingIn(): boolean {
+    return this.#authorizer?.isWorking === true;
   }
 
   close(reason: DuolaneError): void {

@@ -74,6 +74,10 @@ export class HttpTransport implements MessageTransport {
     return this.#incoming;
   }
 
+  get isLoggingIn(): boolean {
+    return this.#connection.isLoggingIn;
+  }
+
   get cancelsByClosing(): boolean {
     return this.#stateless;
   }

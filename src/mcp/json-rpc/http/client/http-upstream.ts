@@ -15,6 +15,9 @@ const lent = (authorizer: Authorizer | undefined): Authorizer | undefined =>
     headers: (signal) => authorizer.headers(signal),
     refused: (response, used, signal) => authorizer.refused(response, used, signal),
     close: () => {},
+    get isWorking() {
+      return authorizer.isWorking;
+    },
   };
 
 /** A server over Streamable HTTP, for a bridge: a session for each client of a session. */

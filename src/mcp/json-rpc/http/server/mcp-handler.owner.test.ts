@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
 import { call as callOf, toArray } from '../../../../../test/contracts/tool-source.contract.ts';
 import { isObject, type JsonObject } from '../../../../json.ts';
+import { Channel } from '../../../../stream/channel.ts';
+import { relaySource } from '../../../relay/upstream.ts';
+import type { ToolSource } from '../../../types.ts';
 import { createRegistry } from '../../../registry/registry.ts';
 import { tool } from '../../../registry/tool.ts';
+import { serveMessages } from '../../server/serve-messages.ts';
 import { dialHttp } from '../client/dial-http.ts';
 import { type McpHandler, mcpHandler } from './mcp-handler.ts';
 import { offerHttp } from './offer-http.ts';
@@ -25,7 +29,7 @@ const registry = createRegistry({
 
 const post = (
   handler: McpHandler,
-  owner: string,
+  owner: string | undefined,
   message: JsonObject,
   headers: Record<string, string> = {},
 ): Promise<Response> =>
@@ -53,8 +57,19 @@ async function stateless(
   params: JsonObject,
   headers: Record<string, string> = {},
 ): Promise<JsonObject> {
+  const response = await callStateless(handler, owner, params, headers);
+  return (await response.json()) as JsonObject;
+}
+
+/** Calls a tool, or lists the tools. The id of the request is always 1. */
+function callStateless(
+  handler: McpHandler,
+  owner: string,
+  params: JsonObject,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   const method = typeof params['name'] === 'string' ? 'tools/call' : 'tools/list';
-  const response = await post(
+  return post(
     handler,
     owner,
     { id: 1, method, params: { ...params, _meta: STATELESS_META } },
@@ -65,7 +80,6 @@ async function stateless(
       ...headers,
     },
   );
-  return (await response.json()) as JsonObject;
 }
 
 async function begin(handler: McpHandler, owner: string): Promise<Record<string, string>> {
@@ -144,6 +158,75 @@ test('only the owner of a call can answer its questions', async () => {
   expect(await stateless(handler, 'anna', again)).toMatchObject({
     result: { content: [{ text: '{"day":"Friday"}' }] },
   });
+});
+
+test.each([
+  ['of a registry', (source: ToolSource) => source],
+  [
+    'behind a bridge',
+    (source: ToolSource) =>
+      relaySource(async () => {
+        const [toServer, toClient] = [1, 2].map(() => new Channel<JsonObject>({ capacity: 64 }));
+        serveMessages(source, {
+          incoming: toServer!,
+          send: (message) => toClient!.push(message),
+          close: async () => toClient!.close(),
+        });
+        return {
+          incoming: toClient!,
+          send: (message) => toServer!.push(message),
+          close: async () => toServer!.close(),
+        };
+      }),
+  ],
+])('a caller without a session cannot end the calls of others: %s', async (_, sourceOf) => {
+  let release = (): void => {};
+  const gate = new Promise<void>((resolve) => (release = resolve));
+  let begun = (): void => {};
+  const started = new Promise<void>((resolve) => (begun = resolve));
+  const wait = tool('wait', '', {}, async () => (begun(), await gate, 'done'));
+  const hi = tool('hi', '', {}, () => 'hello');
+  await using handler = mcpHandler(sourceOf(createRegistry({ name: 'slow', tools: [wait, hi] })));
+  const call = callStateless(handler, 'anna', { name: 'wait' });
+  await started;
+  const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'notifications/cancelled' };
+  const params = { requestId: 1 };
+  for (const message of [
+    { method: 'notifications/cancelled', params },
+    { method: 'notifications/cancelled', params: { ...params, _meta: STATELESS_META } },
+    { id: 1, result: {} },
+    { id: 1, error: { code: 0, message: '' } },
+  ])
+    expect((await post(handler, 'eve', message, headers)).status).toBe(202);
+  // The same id is free for another client.
+  expect(await (await callStateless(handler, 'eve', { name: 'hi' })).text()).toContain('hello');
+  release();
+  expect(await (await call).text()).toContain('done');
+});
+
+test('a client cannot take the caller name that another request was given', async () => {
+  const callers: unknown[] = [];
+  const source: ToolSource = {
+    info: { name: 'names', version: '1' },
+    listTools: async function* () {},
+    async *callTool(_, options) {
+      callers.push(options?.caller);
+      yield { type: 'result', result: { content: [] } };
+    },
+  };
+  await using handler = mcpHandler(source);
+  const params = { name: 'x', arguments: {} };
+  const headers = {
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-name': 'x',
+  };
+  for (const name of [undefined, '#1', '#2', '#3', '=#1']) {
+    const _meta = { ...STATELESS_META, ...(name !== undefined && { 'duolane/caller': name }) };
+    const message = { id: 1, method: 'tools/call', params: { ...params, _meta } };
+    await post(handler, undefined, message, headers);
+  }
+  expect(new Set(callers).size).toBe(5);
 });
 
 test('a cancel that arrives before its call is applied', async () => {

@@ -32,7 +32,8 @@ export interface StreamReadOptions extends Abortable {
 /**
  * The messages of one stream to a client. `push` waits while more than 256 KiB wait for the client,
  * connected or not. With a name, events have ids, and sent messages are kept up to the same size
- * for a client that reconnects. There is one reader at a time: a new one replaces the old one.
+ * for a client that reconnects, the newest one whatever its size. There is one reader at a time: a
+ * new one replaces the old one.
  */
 export class ResumableStream {
   /** Resolves with the first message. */
@@ -170,8 +171,12 @@ export class ResumableStream {
     this.#taken = seq;
     this.#waitingBytes -= bytes;
     this.#keptBytes += bytes;
-    const limit = this.#name === undefined ? 0 : KEPT_BYTES;
-    while (this.#keptBytes > limit && this.#entries[0]!.seq <= seq)
+    const isNamed = this.#name !== undefined;
+    const limit = isNamed ? KEPT_BYTES : 0;
+    // The message that was just sent stays, whatever its size: a client may have lost a large
+    // response, and cannot get it in any other way.
+    const newest = isNamed ? seq - 1 : seq;
+    while (this.#keptBytes > limit && this.#entries[0]!.seq <= newest)
       this.#keptBytes -= this.#entries.shift()!.bytes;
     if (this.#waitingBytes <= WAITING_BYTES) this.#release();
   }

@@ -68,6 +68,10 @@ export class OAuth implements Authorizer {
     return true;
   }
 
+  get isWorking(): boolean {
+    return this.#working !== undefined;
+  }
+
   close(reason: DuolaneError): void {
     this.#scope.abort(reason);
   }

@@ -1,0 +1,2 @@
+export { acp } from './acp-agent.ts';
+export type { AcpClientMethod, AcpMcpServer, AcpMethod, AcpOptions } from './acp-options.ts';
