@@ -226,6 +226,18 @@ test('a store that refuses claims is reported once, and when it recovers', async
   expect(await log.health()).toEqual({ ok: true });
 });
 
+test('a check of the health ends with the log, also if the store never replies', async () => {
+  await using world = new World(memoryDatabase());
+  const { log, faults } = world.replica();
+  const resume = faults.pause();
+  const health = log.health({ timeoutMs: 86_400_000 });
+  const closed = log[Symbol.asyncDispose]();
+  expect(await health).toMatchObject({ ok: false, failure: { code: 'closed' } });
+  resume();
+  await closed;
+  expect(await log.health()).toMatchObject({ ok: false, failure: { code: 'closed' } });
+});
+
 test('health says since when writes fail, and probes until they do not', async () => {
   await using world = new World(memoryDatabase());
   const { logger, lines } = recorder();

@@ -1,9 +1,14 @@
 import { DuolaneError, type Failure } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
 import { omitUndefined } from '../../json.ts';
-import { settledWithin } from '../../stream/abort.ts';
+import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { STORE_METHODS, type Store, storeFromCalls, type StoreMethods } from '../store/store.ts';
 import type { LogHealth } from '../types.ts';
+
+const CLOSED: LogHealth = {
+  ok: false,
+  failure: new DuolaneError('closed', 'the task log is closed').toJSON(),
+};
 
 /** A write that succeeded so recently proves that the store works, without a probe. */
 const FRESH_MS = 2000;
@@ -38,6 +43,7 @@ export class StoreHealth {
     writes: { failing: new Set(), lastSuccess: -Infinity, lastFailure: -Infinity },
     claims: { failing: new Set(), lastSuccess: -Infinity, lastFailure: -Infinity },
   };
+  readonly #closing = new AbortController();
   #probing: Promise<void> | undefined;
 
   /** `claimMs`: how long a failed claim counts. A runner that works claims again before that. */
@@ -68,7 +74,12 @@ export class StoreHealth {
     const { writes } = this.#groups;
     if (writes.failure || performance.now() - writes.lastSuccess > FRESH_MS)
       await this.#probe(timeoutMs);
-    return this.#state();
+    return this.#closing.signal.aborted ? CLOSED : this.#state();
+  }
+
+  /** Ends the checks that wait for the store. */
+  close(): void {
+    this.#closing.abort();
   }
 
   #state(): LogHealth {
@@ -89,7 +100,7 @@ export class StoreHealth {
       // `closed` means here that the store was given up; it is not a refusal by the rules.
       .catch((error: unknown) => this.#failed('writes', 'probe', DuolaneError.from(error)))
       .finally(() => (this.#probing = undefined));
-    if (await settledWithin(this.#probing, timeoutMs)) return;
+    if (await settledWithin(raceAbort(this.#probing, this.#closing.signal), timeoutMs)) return;
     const message = `the task store timed out after ${timeoutMs} ms: a write was awaited`;
     this.#failed('writes', 'probe', new DuolaneError('timeout', message));
   }

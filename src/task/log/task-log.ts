@@ -329,6 +329,7 @@ class Log implements TaskLog {
     this.#tails.close();
     this.#claimed.close();
     this.#cancelDeadlines.close();
+    this.#health.close();
     this.#wake();
     await this.#store[Symbol.asyncDispose]();
   }

@@ -3,8 +3,7 @@ const TEXTS = "texts of the vendor's service";
 const TOOLS = "the tools of the vendor's CLI, which change with its version";
 const SPARE =
   'startup() starts a CLI ahead of its prompt; a spare process for any folder is missing';
-const UNSEEN =
-  'its members were not seen on the wire and are not documented; the message or input is passed on';
+const UNSEEN = 'not described yet; the message or input is passed on unchanged';
 const PART = 'part of another type, which describes it in place';
 const INTERNAL = 'a type of the inside of the official SDK';
 
