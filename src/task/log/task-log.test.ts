@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { turnOf } from '../../../test/support/arbitraries.ts';
+import { DuolaneError } from '../../errors.ts';
 import { memoryLog } from '../index.ts';
+import { memoryDatabase } from '../memory/memory-log.ts';
+import { openLog } from '../store/index.ts';
 
 test('an owner may queue 10,000 tasks where no limit is given, and another owner as many', async () => {
   await using log = memoryLog();
@@ -45,4 +48,32 @@ test.for([
     code: 'invalid',
     message: `invalid ${name} of a turn: expected at most ${most} bytes, got ${most + 1}`,
   });
+});
+
+test('a reader gets what the store did not announce, also if it cannot be read at first', async () => {
+  const store = memoryDatabase();
+  let isDeaf = false;
+  let onGap = (): void => {};
+  let failures = 3;
+  await using log = openLog({
+    ...store,
+    announcesAll: true,
+    onCommit: (listener) => store.onCommit((commit) => void (isDeaf || listener(commit))),
+    onGap(listener) {
+      onGap = listener;
+      return () => {};
+    },
+    heads(...args) {
+      if (failures-- > 0) return Promise.reject(new DuolaneError('network', 'not yet'));
+      return store.heads(...args);
+    },
+  });
+  await log.submit(turnOf('m'));
+  const reader = log.read('t', 0)[Symbol.asyncIterator]();
+  expect(await reader.next()).toMatchObject({ value: { seq: 1 } });
+  isDeaf = true;
+  await log.requestCancel('t');
+  isDeaf = false;
+  onGap();
+  expect(await reader.next()).toMatchObject({ value: { type: 'cancel.requested' } });
 });

@@ -4,6 +4,7 @@ import { isFinal } from '../../event/index.ts';
 import { decodeEntry } from '../../event/entry-codec.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
+import { sleep } from '../../stream/abort.ts';
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from '../store/line-codec.ts';
@@ -74,6 +75,7 @@ class Log implements TaskLog {
   readonly #commitListeners = new Set<() => void>();
   readonly #unlisten: () => void;
   readonly #poll: NodeJS.Timeout | undefined;
+  readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
   constructor(given: Store, options: LogOptions) {
@@ -324,6 +326,7 @@ class Log implements TaskLog {
   }
 
   async #close(): Promise<void> {
+    this.#closing.abort();
     clearInterval(this.#poll);
     this.#unlisten();
     this.#tails.close();
@@ -334,18 +337,29 @@ class Log implements TaskLog {
     await this.#store[Symbol.asyncDispose]();
   }
 
-  /** Reads what may have been missed. If the store was given up, ends its readers and claims. */
+  /**
+   * Reads what may have been missed, until it succeeds: the store does not announce it again. If
+   * the store was given up, ends its readers and claims.
+   */
   async #readMissed(): Promise<void> {
-    try {
-      await this.#store.heads([]); // throws if the store was given up
-      await this.#tails.poll();
-      await this.#claimed.beat();
-      this.#wake();
-    } catch (error) {
-      const failure = DuolaneError.from(error);
-      if (failure.retryable) return;
-      this.#tails.close(failure);
-      this.#claimed.close();
+    const { signal } = this.#closing;
+    for (let failures = 0; !signal.aborted;) {
+      try {
+        await this.#store.heads([]); // throws if the store was given up
+        await this.#tails.poll();
+        await this.#claimed.beat();
+        this.#wake();
+        return;
+      } catch (error) {
+        const failure = DuolaneError.from(error);
+        if (!failure.retryable) {
+          this.#tails.close(failure);
+          this.#claimed.close();
+          return;
+        }
+        const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
+        await sleep(ms, signal).catch(() => {}); // the log is closed
+      }
     }
   }
 
