@@ -31,7 +31,7 @@ async function problemsIn(name: string, store: StoreKind): Promise<readonly obje
   const kinds = faultsOf(store, loaded.agent);
   const problems: object[] = [];
   for (const kind of kinds)
-    for (const fault of some(pointsOf(whole, kind), kind === 'kill' ? 4 : 1)) {
+    for (const fault of some(pointsOf(whole, kind), kind === 'kill' ? 2 : 1)) {
       const { wrong } = await playPoint(options, whole, fault);
       if (wrong.length > 0) problems.push({ fault, wrong });
     }
