@@ -4,7 +4,6 @@ import { isFinal } from '../../event/index.ts';
 import { decodeEntry } from '../../event/entry-codec.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
-import { sleep } from '../../stream/abort.ts';
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from '../store/line-codec.ts';
@@ -17,6 +16,7 @@ import {
 } from '../../stream/cancellable-generator.ts';
 import { listTasks } from './list-tasks.ts';
 import { processWarnings } from '../process-warnings.ts';
+import { readMissed } from './read-missed.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';
 import type { Commit, DamagedTask, Store } from '../store/store.ts';
 import { LiveTails } from './live-tail.ts';
@@ -337,30 +337,10 @@ class Log implements TaskLog {
     await this.#store[Symbol.asyncDispose]();
   }
 
-  /**
-   * Reads what may have been missed, until it succeeds: the store does not announce it again. If
-   * the store was given up, ends its readers and claims.
-   */
   async #readMissed(): Promise<void> {
     const { signal } = this.#closing;
-    for (let failures = 0; !signal.aborted;) {
-      try {
-        await this.#store.heads([]); // throws if the store was given up
-        await this.#tails.poll();
-        await this.#claimed.beat();
-        this.#wake();
-        return;
-      } catch (error) {
-        const failure = DuolaneError.from(error);
-        if (!failure.retryable) {
-          this.#tails.close(failure);
-          this.#claimed.close();
-          return;
-        }
-        const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
-        await sleep(ms, signal).catch(() => {}); // the log is closed
-      }
-    }
+    const [store, tails, claims] = [this.#store, this.#tails, this.#claimed];
+    if (await readMissed({ store, tails, claims, signal, maxPauseMs: this.#pollMs })) this.#wake();
   }
 
   /** Logs a damaged task once. */
