@@ -344,3 +344,20 @@ describe('a run that was interrupted', () => {
     expect(error).toMatchObject({ code: 'interrupted' });
   });
 });
+
+test('a run that is never read, or was stopped before, starts no process', async () => {
+  let started = 0;
+  const options = {
+    get args() {
+      started++;
+      return [COMMAND];
+    },
+  };
+  const agent = acp(process.execPath, options);
+  const { ctx } = contextFor(newTask());
+  await agent(turnOf('m1'), ctx)[Symbol.asyncIterator]().return?.();
+  const signal = AbortSignal.abort(new Error('stopped'));
+  const stopped = agent(turnOf('m1'), { ...ctx, signal })[Symbol.asyncIterator]();
+  await expect(stopped.next()).rejects.toThrow('stopped');
+  expect(started).toBe(0);
+});

@@ -45,7 +45,12 @@ const MAX_QUEUED = 1_000;
  */
 export function acp(command: string, options: AcpOptions = {}): Agent {
   const capabilities = clientCapabilities(options);
-  const run: Agent = (turn, ctx) => new AcpRun(command, options, turn, ctx).events(capabilities);
+  // The process starts with the first event that is asked for: a run that is never read, or that
+  // was stopped before it began, starts none.
+  const run: Agent = async function* (turn, ctx) {
+    ctx.signal.throwIfAborted();
+    yield* new AcpRun(command, options, turn, ctx).events(capabilities);
+  };
   return Object.assign(run, { resumable: options.resumable ?? true });
 }
 
@@ -73,6 +78,7 @@ class AcpRun {
   #replay: LoadedUpdates | undefined;
   #isPrompting = false;
   #isStopped = false;
+  #cancelTimer: NodeJS.Timeout | undefined;
 
   constructor(command: string, options: AcpOptions, turn: Turn, ctx: AgentContext) {
     this.#options = options;
@@ -91,7 +97,6 @@ class AcpRun {
     const connection = this.#connection;
     let unlisten = (): void => {};
     try {
-      this.#ctx.signal.throwIfAborted();
       // Before the session exists there is nothing to cancel: the process is ended.
       const session = await raceAbort(this.#open(capabilities), this.#ctx.signal);
       unlisten = onAbort(this.#ctx.signal, (reason) => this.#stop(reason, session));
@@ -103,6 +108,7 @@ class AcpRun {
       throw error;
     } finally {
       unlisten();
+      clearTimeout(this.#cancelTimer);
       this.#isStopped = true;
       this.#queue.close();
       await connection[Symbol.asyncDispose]();
@@ -264,7 +270,7 @@ class AcpRun {
     this.#isStopped = code === 'suspended' || code === 'fenced';
     const ms = this.#options.cancelTimeoutMs ?? CANCEL_TIMEOUT_MS;
     if (this.#isStopped || !this.#isPrompting) return this.#queue.fail(reason);
-    setTimeout(() => this.#queue.fail(reason), ms).unref();
+    this.#cancelTimer = setTimeout(() => this.#queue.fail(reason), ms);
   }
 }
 
