@@ -269,3 +269,30 @@ test('what is not a valid message gets an error, and the agent goes on', async (
   });
   expect(await child.exited).toMatchObject({ code: 0 });
 });
+
+test('a session that is being loaded is not loaded a second time', async () => {
+  await using child = start(['--model', 'script:[{"text":"hi"}]']);
+  const write = (id: number, method: string, params: JsonObject): boolean =>
+    child.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+  write(1, 'initialize', { protocolVersion: 1 });
+  write(2, 'session/new', { cwd: home, mcpServers: [] });
+  const decoder = new JsonlDecoder();
+  const codes = new Map<unknown, unknown>();
+  let sessionId: unknown;
+  for await (const chunk of child.output)
+    for (const line of decoder.decode(chunk)) {
+      if (line instanceof InvalidLine) throw line.error;
+      const { id, error, result } = line;
+      if (id === undefined) continue;
+      codes.set(id, (error as JsonObject | undefined)?.['code'] ?? 'ok');
+      if (id === 2) {
+        ({ sessionId } = result as JsonObject);
+        write(3, 'session/prompt', { sessionId, prompt: [{ type: 'text', text: 'hi' }] });
+      }
+      if (id === 3)
+        for (const load of [4, 5]) write(load, 'session/load', { cwd: home, sessionId });
+      if (codes.size === 5) child.endInput();
+    }
+  expect(Object.fromEntries(codes)).toEqual({ 1: 'ok', 2: 'ok', 3: 'ok', 4: 'ok', 5: -32602 });
+  expect(await child.exited).toMatchObject({ code: 0 });
+});

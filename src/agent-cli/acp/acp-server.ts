@@ -63,6 +63,9 @@ export class AcpServer implements AsyncDisposable {
   readonly #options: AcpServerOptions;
   readonly #link: RpcLink;
   readonly #sessions = new Map<string, ChildSession>();
+  /** The sessions that are being loaded. */
+  readonly #loading = new Set<string>();
+  #isClosed = false;
   #client: JsonObject | undefined;
 
   constructor(options: AcpServerOptions) {
@@ -84,6 +87,7 @@ export class AcpServer implements AsyncDisposable {
   }
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
+    this.#isClosed = true;
     this.#link.fail(new DuolaneError('closed', 'the client has disconnected'));
     const closing = [...this.#sessions.values()].map((each) => each[Symbol.asyncDispose]());
     for (const each of closing)
@@ -149,21 +153,28 @@ export class AcpServer implements AsyncDisposable {
   async #load(params: JsonObject, { replay }: { readonly replay: boolean }): Promise<JsonObject> {
     const id = asString(params['sessionId']);
     const cwd = cwdOf(params);
-    const file = SESSION_ID.test(id)
-      ? await findSession(placeOf(this.#options.env, cwd), id)
-      : undefined;
-    if (file === undefined) throw sessionNotFound(id);
-    if (this.#sessions.has(id)) await this.#close(params);
-    const { sessionId: _, ...response } = await this.#open(id, params, ['--resume', id]);
-    if (!replay) return response;
-    const entries = transcriptBranch(await readEntries(file)) ?? [];
-    for (const update of historyUpdates(entries, cwd)) this.#update(id, update);
-    return response;
+    if (!SESSION_ID.test(id)) throw sessionNotFound(id);
+    if (this.#loading.has(id))
+      throw invalid(`cannot load session "${id}": it is being loaded; wait for the response`);
+    this.#loading.add(id);
+    try {
+      const file = await findSession(placeOf(this.#options.env, cwd), id);
+      if (file === undefined) throw sessionNotFound(id);
+      if (this.#sessions.has(id)) await this.#close(params);
+      const { sessionId: _, ...response } = await this.#open(id, params, ['--resume', id]);
+      if (!replay) return response;
+      const entries = transcriptBranch(await readEntries(file)) ?? [];
+      for (const update of historyUpdates(entries, cwd)) this.#update(id, update);
+      return response;
+    } finally {
+      this.#loading.delete(id);
+    }
   }
 
   async #open(id: string, params: JsonObject, flags: readonly string[]): Promise<JsonObject> {
     const cwd = cwdOf(params);
     const servers = mcpServersOf(params['mcpServers']);
+    if (this.#isClosed) throw new DuolaneError('closed', 'the client has disconnected');
     if (this.#sessions.size >= MAX_SESSIONS)
       throw new DuolaneError(
         'overloaded',
