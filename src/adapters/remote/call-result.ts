@@ -34,7 +34,8 @@ export class CallResult {
         const { artifactId, parts, append } = event;
         for (const part of parts) this.#grow(sizeOf(part));
         const known = append ? this.#artifacts.get(artifactId) : undefined;
-        this.#artifacts.set(artifactId, [...(known ?? []), ...parts]);
+        if (known) for (const part of parts) addPart(known, part);
+        else this.#artifacts.set(artifactId, [...parts]);
         return undefined;
       }
       case 'status':
@@ -72,6 +73,14 @@ export class CallResult {
         `the result of the remote agent exceeds ${MAX_RESULT} bytes; call it as an agent (\`remote\`), or let it return a link`,
       );
   }
+}
+
+/** Adds a chunk of an artifact. Text continues the text before it: a model reads one text. */
+function addPart(parts: Part[], part: Part): void {
+  const last = parts.at(-1);
+  if (last && 'text' in last && 'text' in part)
+    parts[parts.length - 1] = { ...last, text: last.text + part.text };
+  else parts.push(part);
 }
 
 const sizeOf = (part: Part): number => {
