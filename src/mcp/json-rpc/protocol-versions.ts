@@ -41,11 +41,15 @@ const OF_A_HOP: ReadonlySet<string> = new Set([...Object.values(META), CALLER]);
 
 /**
  * Returns metadata without the members that belong to one connection; the next connection has its
- * own.
+ * own. Most metadata has none of them and is returned as it is: every tool call comes here.
  */
 export function withoutConnectionMeta(meta: JsonObject): JsonObject {
-  const kept = Object.entries(meta).filter(([key]) => !OF_A_HOP.has(key));
-  return Object.fromEntries(kept);
+  for (const key in meta) if (OF_A_HOP.has(key)) return keptOf(meta);
+  return meta;
+}
+
+function keptOf(meta: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(meta).filter(([key]) => !OF_A_HOP.has(key)));
 }
 
 /** Returns a result without the members that the stateless protocol adds. */

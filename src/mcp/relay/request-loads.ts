@@ -38,14 +38,32 @@ export class RequestLoads {
       return new DuolaneError('overloaded', `${what} (${max}); try again later`);
     load[kind] += 1;
     this.#loads.set(owner, load);
-    let isOpen = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!isOpen) return;
-        isOpen = false;
-        load[kind] -= 1;
-        if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
-      },
-    };
+    return new CountedRequest(load, kind, () => this.#forget(owner, load));
+  }
+
+  /** Removes an owner without requests. Callers without a login share one entry, which stays. */
+  #forget(owner: string | undefined, { requests, subscriptions }: Load): void {
+    if (owner !== undefined && requests + subscriptions === 0) this.#loads.delete(owner);
+  }
+}
+
+/** One request in the count of its owner, until it is disposed. */
+class CountedRequest implements Disposable {
+  readonly #load: Load;
+  readonly #kind: keyof Load;
+  readonly #onEnd: () => void;
+  #isOpen = true;
+
+  constructor(load: Load, kind: keyof Load, onEnd: () => void) {
+    this.#load = load;
+    this.#kind = kind;
+    this.#onEnd = onEnd;
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#load[this.#kind] -= 1;
+    this.#onEnd();
   }
 }
