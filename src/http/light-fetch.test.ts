@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { lightFetch } from './light-fetch.ts';
 import { type Handler, listen, type Listening } from './node-server.ts';
@@ -104,4 +106,22 @@ test('a connection that is refused rejects with the error of the socket', async 
   const { url } = await serve(async () => new Response());
   await open.splice(0)[0]?.[Symbol.asyncDispose]();
   await expect(fetch(new URL(url), {})).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+});
+
+test('a server that switches protocols does not keep the request forever', async () => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () =>
+      socket.write('HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
+    );
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  try {
+    await expect(fetch(new URL(`http://127.0.0.1:${port}/`), {})).rejects.toMatchObject({
+      code: 'network',
+    });
+  } finally {
+    server.close();
+  }
 });

@@ -116,8 +116,18 @@ function sendRequest(
       request.destroy();
     });
     request.on('error', reject);
-    request.on('response', resolve);
-    request.once('close', unlisten);
+    let isAnswered = false;
+    request.on('response', (response) => {
+      isAnswered = true;
+      resolve(response);
+    });
+    request.once('close', () => {
+      unlisten();
+      if (isAnswered) return;
+      // A connection that switches protocols (101) emits neither a response nor an error, so the
+      // request would never end, whatever the signal does. No effect after an error.
+      reject(new DuolaneError('network', `${url.origin} sent no response: the connection closed`));
+    });
     request.end(body);
   });
 }

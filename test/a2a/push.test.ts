@@ -231,6 +231,24 @@ test.each(['id', 'token', 'url'])(
   },
 );
 
+test('a receiver that switches protocols is retried, and does not stop the shutdown', async () => {
+  let requests = 0;
+  await using hook = await httpServer(({ socket }) => {
+    requests += 1;
+    socket.write('HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n');
+  });
+  const served = await serve(counting(1, 1), {
+    log: openLog(memoryDatabase()),
+    page: false,
+    a2a: { push: { ...push, timeoutMs: 1000 } },
+  });
+  const caller = new Caller(served.url);
+  const configuration = { taskPushNotificationConfig: { id: 'mine', url: hook.url } };
+  await caller.call('SendMessage', { ...caller.message('go'), configuration });
+  await expect.poll(() => requests).toBeGreaterThan(2);
+  await served[Symbol.asyncDispose]();
+});
+
 test('the log names a receiver that is given up by its origin only', async () => {
   await using hook = await receive();
   hook.answers.push(410);

@@ -44,6 +44,12 @@ export function post({ url, address, headers, body, timeoutMs, signal }: Posting
     sent.once('close', () => {
       clearTimeout(timer);
       unlisten();
+      // Node closes a connection that switches protocols (101), and emits neither a response nor
+      // an error. The delivery would wait forever, also when it is aborted, and so would the
+      // shutdown of the server. No effect after any other end.
+      reject(
+        new DuolaneError('network', 'the push receiver sent no response: the connection closed'),
+      );
     });
     sent.once('error', (error) => reject(DuolaneError.from(error, 'network')));
     sent.once('response', (response) => {
