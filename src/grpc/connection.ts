@@ -5,6 +5,7 @@ import {
   type OutgoingHttpHeaders,
   type SecureClientSessionOptions,
 } from 'node:http2';
+import type { Socket } from 'node:net';
 import { DuolaneError, invalid } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { pingWhileInUse, type KeepAliveOptions } from './keep-alive.ts';
@@ -35,6 +36,8 @@ const MAX_STREAMS = 400;
 const MAX_RESETS = 500;
 
 const CONNECT_MS = 10_000;
+/** How long a server may take to close its side of a connection that we have closed. */
+const LINGER_MS = 1_000;
 /**
  * The default of HTTP/2, 64 KiB, is four batches of a list: both sides then wait for each other
  * much of the time.
@@ -45,6 +48,8 @@ const CONNECTION_WINDOW_BYTES = 2 ** 20;
 /** One connection to a server. It connects immediately, and never again. */
 class Connection {
   readonly #session: ClientHttp2Session;
+  /** The socket of the session, which ends its own use of it before the server does. */
+  #socket: Pick<Socket, 'destroy'> | undefined;
   #open = 0;
   #resets = 0;
   /** Why the connection broke, if it did. */
@@ -61,8 +66,9 @@ class Connection {
         ),
       connectMs,
     );
-    this.#session.once('connect', () => {
+    this.#session.once('connect', (_, socket) => {
       clearTimeout(timer);
+      this.#socket = socket;
       // The session may have been closed meanwhile; setting the window would then throw uncaught.
       if (this.gone) return;
       this.#session.setLocalWindowSize(Math.max(windowBytes, CONNECTION_WINDOW_BYTES));
@@ -104,11 +110,22 @@ class Connection {
     stream.close(8); // CANCEL
   }
 
-  /** Closes the connection after its running calls have ended. */
+  /**
+   * Closes the connection, whose calls have ended or are cancelled. Node waits for the server to
+   * close its side, without a limit, and `destroy` of a closed session has no effect, so a server
+   * that takes too long loses the socket.
+   */
   close(): Promise<void> {
     if (this.#session.destroyed) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#session.once('close', resolve);
+      const timer = setTimeout(() => {
+        this.#session.destroy();
+        this.#socket?.destroy();
+      }, LINGER_MS);
+      this.#session.once('close', () => {
+        clearTimeout(timer);
+        resolve();
+      });
       this.#session.close();
     });
   }

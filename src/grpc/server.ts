@@ -8,7 +8,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { DuolaneError, invalid, toPublicFailure, unsupported } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
@@ -108,6 +108,9 @@ const LIMITS = {
   idleMs: 300_000,
 };
 
+/** How long a client may take for the TLS handshake. */
+const HANDSHAKE_MS = 10_000;
+
 /** Connections that are refused within this time are reported once. */
 const REFUSAL_MS = 60_000;
 
@@ -138,11 +141,20 @@ export async function listenGrpc(
   const settings = { maxConcurrentStreams: options.maxStreams ?? LIMITS.maxStreams };
   const common = { settings, maxSessionMemory: 64, ...RESETS };
   const server: Http2Server = options.tls
-    ? createSecureServer({ ...common, ...options.tls })
+    ? createSecureServer({ ...common, handshakeTimeout: HANDSHAKE_MS, ...options.tls })
     : createServer(common);
   const connections = new ServerConnections(table, options);
   server.maxConnections = options.maxConnections ?? LIMITS.maxConnections;
   server.on('drop', () => connections.refused(server.maxConnections));
+  // The session of a socket begins in the next listener of the same event.
+  server.prependListener(options.tls ? 'secureConnection' : 'connection', (socket: Socket) => {
+    connections.arriving = socket;
+  });
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   server.on('session', (session) => connections.connected(session));
   server.on('stream', (stream, headers) => connections.take(stream, headers));
   server.listen(port, host);
@@ -159,6 +171,8 @@ export async function listenGrpc(
     unlisten();
     const ended = new Promise((resolve) => server.close(resolve));
     await connections.close(options.closeMs ?? 2_000);
+    // Connections without a session, in the TLS handshake.
+    for (const socket of sockets) socket.destroy();
     await ended;
   });
   unlisten = onAbort(signal, () => {
@@ -175,6 +189,11 @@ export async function listenGrpc(
 
 /** The state of one connection. */
 interface Client {
+  /**
+   * Destroyed after its session: Node ends a session, waits for the client to close its side of the
+   * socket, and meanwhile ignores `destroy` of the session.
+   */
+  readonly socket: Socket | undefined;
   calls: number;
   /** When its last call ended, by the monotonic clock. */
   idleSince: number;
@@ -188,6 +207,8 @@ function checkPositive(name: string, value: number | undefined): void {
 
 class ServerConnections {
   readonly calls: Set<ServerCall> = new Set();
+  /** The socket of the session that is about to begin. */
+  arriving: Socket | undefined;
   readonly #table: ReadonlyMap<string, GrpcRoute>;
   readonly #options: ListenGrpcOptions;
   readonly #sessions = new Map<ServerHttp2Session, Client>();
@@ -225,16 +246,18 @@ class ServerConnections {
 
   #sweep(idleMs: number): void {
     const before = performance.now() - idleMs;
-    for (const [session, { calls, idleSince }] of this.#sessions) {
+    for (const [session, { calls, idleSince, socket }] of this.#sessions) {
       if (calls > 0 || idleSince > before) continue;
-      // A session that was closed at the last sweep and still exists does not read.
-      if (session.closed) session.destroy();
+      // The client of a session that was closed at the last sweep does not read, or keeps its side
+      // of the socket open.
+      if (session.closed) destroy(session, socket);
       else session.close();
     }
   }
 
   connected(session: ServerHttp2Session): void {
     const client: Client = {
+      socket: this.arriving,
       calls: 0,
       idleSince: performance.now(),
       spoke: limitPings(session),
@@ -334,7 +357,7 @@ class ServerConnections {
       for (const call of this.calls) call.end(closed);
       // Time to send the status; the session of a client that does not read it is destroyed.
       last = setTimeout(() => {
-        for (const session of this.#sessions.keys()) session.destroy();
+        for (const [session, { socket }] of this.#sessions) destroy(session, socket);
       }, 200);
     }, closeMs);
     let last: NodeJS.Timeout | undefined;
@@ -342,6 +365,11 @@ class ServerConnections {
     clearTimeout(cut);
     clearTimeout(last);
   }
+}
+
+function destroy(session: ServerHttp2Session, socket: Socket | undefined): void {
+  session.destroy();
+  socket?.destroy();
 }
 
 const ending = (session: ServerHttp2Session): Promise<void> =>
