@@ -46,8 +46,10 @@ test.each([
 ])('a client that %s does not stop the server from closing', async (_, options, first) => {
   const listening = await server(options);
   const client = await halfOpenClient(listening, first);
+  const closed = new Promise((resolve) => client.once('end', resolve));
   client.resume();
   await listening[Symbol.asyncDispose]();
+  await expect(closed).resolves.toBeUndefined();
 });
 
 test('a connection without calls ends after idleMs, although its client keeps its side open', async () => {
@@ -57,7 +59,8 @@ test('a connection without calls ends after idleMs, although its client keeps it
   await once(client, 'end');
   // Once the socket of the server is gone, a write fails and this socket closes, too.
   const writing = setInterval(() => client.write('x'), 20);
-  await new Promise((resolve) => client.once('close', resolve));
+  const closed = new Promise((resolve) => client.once('close', resolve));
+  await expect(closed).resolves.toBeDefined();
   clearInterval(writing);
 });
 
