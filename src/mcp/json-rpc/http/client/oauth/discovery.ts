@@ -78,7 +78,7 @@ async function issuerMetadata(
   for (const url of new Set(urls)) {
     const found = await documents.find(new URL(url));
     if (!found) continue;
-    if (strict && found['issuer'] !== issuer)
+    if (strict ? found['issuer'] !== issuer : isForeign(found['issuer'], origin))
       throw oauthError(`the metadata of ${issuer} has another issuer: ${String(found['issuer'])}`);
     const methods = found['code_challenge_methods_supported'];
     if (urlIn(found, 'authorization_endpoint') && !supports(methods, 'S256'))
@@ -87,6 +87,16 @@ async function issuerMetadata(
   }
   return undefined;
 }
+
+/**
+ * Whether the metadata of an origin, by a server without a description (2025-03-26), names an
+ * issuer elsewhere. Such a server could send the person to that issuer's login page, name itself as
+ * the token endpoint, and so get the code with its verifier: the `iss` of the returned address is
+ * compared with this issuer (RFC 8414, 3.3; RFC 9207). Metadata without an issuer is its own.
+ */
+const isForeign = (issuer: unknown, origin: string): boolean =>
+  issuer !== undefined &&
+  !(typeof issuer === 'string' && URL.canParse(issuer) && new URL(issuer).origin === origin);
 
 /** The endpoints of servers without metadata, as defined by the revision 2025-03-26. */
 const defaults = ({ origin }: URL): JsonObject => ({
