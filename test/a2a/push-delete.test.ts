@@ -212,3 +212,23 @@ test('after a delete by one replica another starts no further attempt', async ()
   expect(hook.heard).toHaveLength(2);
   for (const log of logs) await log[Symbol.asyncDispose]();
 });
+
+test('configs that are created at the same time have the limit of one task together', async () => {
+  const log = openLog(memoryDatabase());
+  await speaker(log);
+  // Another thread reads the bookmarks, as with SQLite.
+  const slow = changed(log, {
+    async *bookmarks(task) {
+      await new Promise((resolve) => setImmediate(resolve));
+      yield* log.bookmarks(task);
+    },
+  });
+  await using hook = await receive(() => 200);
+  await using configs = new PushConfigs(slow, 'a', options);
+  const creating = Array.from({ length: 40 }, (_, n) =>
+    configs.create('t', { id: `c${n}`, url: hook.url }, '1.0', 0),
+  );
+  const created = await Promise.allSettled(creating);
+  expect(created.filter(({ status }) => status === 'fulfilled')).toHaveLength(16);
+  expect(await configs.list('t')).toHaveLength(16);
+});

@@ -72,7 +72,9 @@ export class PushConfigs implements AsyncDisposable {
   #givenUp = new Set<string>();
   #polling: Promise<void> | undefined;
   /** By receiver, the last create or delete that is running. */
-  readonly #changing = new Map<string, Promise<unknown>>();
+  readonly #changing: LastWork = new Map();
+  /** By task, the last create: each counts the receivers of the task before it adds one. */
+  readonly #creating: LastWork = new Map();
   /**
    * Receivers that were created or deleted during the current poll, which may have read old
    * bookmarks.
@@ -120,7 +122,9 @@ export class PushConfigs implements AsyncDisposable {
   ): Promise<PushConfig> {
     const id = config.id || RPC_DIALECTS[version].defaultPushId || randomUUID();
     const made: PushConfig = { ...config, id, taskId: task };
-    await this.#change({ task, id }, () => this.#create(made, version, after));
+    await this.#change({ task, id }, () =>
+      inTurn(this.#creating, task, () => this.#create(made, version, after)),
+    );
     return made;
   }
 
@@ -256,15 +260,11 @@ export class PushConfigs implements AsyncDisposable {
 
   async #change(receiver: Pick<Receiver, 'task' | 'id'>, work: () => Promise<void>): Promise<void> {
     const key = keyOf(receiver);
-    const changing = (this.#changing.get(key) ?? Promise.resolve()).then(work);
-    const settled = changing.catch(() => {}); // the caller gets the error from `changing`
-    this.#changing.set(key, settled);
-    try {
-      await changing;
-    } finally {
-      if (this.#polling) this.#changed.add(key);
-      if (this.#changing.get(key) === settled) this.#changing.delete(key);
-    }
+    await inTurn(this.#changing, key, () =>
+      work().finally(() => {
+        if (this.#polling) this.#changed.add(key);
+      }),
+    );
   }
 
   /**
@@ -352,6 +352,21 @@ export class PushConfigs implements AsyncDisposable {
     const running = this.#running.get(keyOf(receiver));
     running?.stop.abort();
     await running?.done;
+  }
+}
+
+/** By key, the last work that was begun for it. */
+type LastWork = Map<string, Promise<unknown>>;
+
+/** Runs the work for one key after the work before it, however that ends. */
+async function inTurn(last: LastWork, key: string, work: () => Promise<void>): Promise<void> {
+  const working = (last.get(key) ?? Promise.resolve()).then(work);
+  const settled = working.catch(() => {}); // the caller gets the error from `working`
+  last.set(key, settled);
+  try {
+    await working;
+  } finally {
+    if (last.get(key) === settled) last.delete(key);
   }
 }
 
