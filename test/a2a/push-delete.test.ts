@@ -216,11 +216,16 @@ test('after a delete by one replica another starts no further attempt', async ()
 test('configs that are created at the same time have the limit of one task together', async () => {
   const log = openLog(memoryDatabase());
   await speaker(log);
-  // Another thread reads the bookmarks, as with SQLite.
+  // Another thread has the bookmarks, as with SQLite.
+  const thread = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const slow = changed(log, {
     async *bookmarks(task) {
-      await new Promise((resolve) => setImmediate(resolve));
+      await thread();
       yield* log.bookmarks(task);
+    },
+    async bookmark(mark) {
+      await thread();
+      await log.bookmark(mark);
     },
   });
   await using hook = await receive(() => 200);
