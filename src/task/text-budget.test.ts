@@ -13,6 +13,10 @@ test.for([
   ['data of a part', submitted({ parts: [{ data: { long: LONG } }] })],
   ['metadata of a part', submitted({ parts: [{ text: 'hi', metadata: { long: LONG } }] })],
   ['metadata of a turn', submitted({ metadata: { long: LONG } })],
+  [
+    'metadata of an artifact',
+    { ...submitted({}), artifacts: [{ artifactId: 'a', metadata: { LONG }, parts: [] }] },
+  ],
   ['turns that wait', { ...submitted({}), unserved: [turnOf('n', { parts: [{ text: LONG }] })] }],
   ['answers', { ...submitted({}), answers: [{ id: 'q', action: 'accept', content: LONG }] }],
   ['open calls', { ...submitted({}), calls: [{ callId: 'c', name: 'n', args: { LONG } }] }],

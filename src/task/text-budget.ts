@@ -1,7 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 import { DuolaneError } from '../errors.ts';
 import { partsChars, turnChars } from '../event/fold/turns.ts';
-import type { AgentEvent, Snapshot } from '../event/types.ts';
+import type { AgentEvent, Artifact, Snapshot } from '../event/types.ts';
 import { jsonChars } from '../json.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 
@@ -23,7 +23,7 @@ export function charsOf(event: AgentEvent): number {
     case 'reasoning.delta':
       return event.delta.length;
     case 'artifact':
-      return partsChars(event.parts);
+      return artifactChars(event);
     default:
       return 0;
   }
@@ -34,7 +34,7 @@ export function writtenBy(events: readonly AgentEvent[]): number {
   let chars = 0;
   for (const event of events) {
     if ('delta' in event) chars += event.delta.length;
-    else if (event.type === 'artifact') chars += partsChars(event.parts);
+    else if (event.type === 'artifact') chars += artifactChars(event);
     // Its text becomes one flat string here for the first time, and then a line.
     else if ('text' in event && typeof event.text === 'string') chars += 2 * event.text.length;
     chars += 256;
@@ -42,12 +42,15 @@ export function writtenBy(events: readonly AgentEvent[]): number {
   return chars;
 }
 
+const artifactChars = ({ parts, name = '', metadata }: Omit<Artifact, 'artifactId'>): number =>
+  partsChars(parts) + name.length + (metadata ? jsonChars(metadata) : 0);
+
 /** Returns roughly how many characters a snapshot takes. */
 export function snapshotChars(snapshot: Snapshot): number {
   const { text, artifacts, turns, unserved, said = [], waits = [] } = snapshot;
   const { calls, pending, answers } = snapshot;
   let chars = 1024 + text.length;
-  for (const { parts } of artifacts) chars += partsChars(parts);
+  for (const artifact of artifacts) chars += artifactChars(artifact);
   for (const turn of turns) chars += turnChars(turn);
   for (const turn of unserved) if (!turns.includes(turn)) chars += turnChars(turn);
   for (const each of said) chars += each.text.length;

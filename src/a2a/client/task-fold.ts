@@ -1,3 +1,5 @@
+import { tooLarge } from '../../errors.ts';
+import { jsonChars } from '../../json.ts';
 import {
   INTERRUPTED,
   TERMINAL,
@@ -29,9 +31,22 @@ export interface StreamProblem {
   readonly message: string;
 }
 
+/** The limit for the content of the artifacts of a stream: that of a complete response. */
+const MAX_CONTENT_CHARS = 64 << 20;
+/** The limit for their ids, names and metadata, with `UNIT_CHARS` for each artifact and part. */
+const MAX_LABEL_CHARS = 8 << 20;
+const UNIT_CHARS = 100;
+const MAX_NOTE_CHARS = 300;
+
+interface ArtifactSize {
+  readonly labels: number;
+  readonly content: number;
+}
+
 /**
  * Folds the events of a stream to the task that they describe. Tolerates common mistakes of servers
- * and lists them in `problems`. An event costs what it adds: appended text is not copied.
+ * and lists them in `problems`. An event costs what it adds: appended text is not copied. Throws
+ * `too_large` for artifacts beyond the limits: a server may send them without end.
  *
  * @example
  * const fold = new TaskFold();
@@ -43,6 +58,9 @@ export class TaskFold {
   #task: Omit<A2ATask, 'artifacts'> | undefined;
   #message: A2AMessage | undefined;
   readonly #artifacts = new Map<string, A2AArtifact>();
+  readonly #sizes = new Map<string, ArtifactSize>();
+  #labels = 0;
+  #content = 0;
   #statusText = '';
 
   /** The task so far; undefined before its first event, and if the agent replied with a message. */
@@ -106,7 +124,9 @@ export class TaskFold {
 
   /** Adds a problem that the reader of the stream found. Keeps the first hundred. */
   note(kind: StreamProblem['kind'], message: string): void {
-    if (this.problems.length < 100) this.problems.push({ kind, message });
+    // A message contains ids of the server, which may be long.
+    const short = message.slice(0, MAX_NOTE_CHARS);
+    if (this.problems.length < 100) this.problems.push({ kind, message: short });
   }
 
   #start({ artifacts = [], ...task }: A2ATask, resumed: boolean): void {
@@ -116,7 +136,9 @@ export class TaskFold {
       this.note('second-task', 'a task arrived in the middle of the stream');
     this.#task = task;
     this.#artifacts.clear();
-    for (const artifact of artifacts) this.#artifacts.set(artifact.artifactId, joined(artifact));
+    this.#sizes.clear();
+    this.#labels = this.#content = 0;
+    for (const artifact of artifacts) this.#set(joined(artifact), contentChars(artifact));
     this.#setStatus(task.status);
   }
 
@@ -133,8 +155,24 @@ export class TaskFold {
         'append-to-nothing',
         `artifact "${artifact.artifactId}" was appended to, but never created`,
       );
-    const next = append && known ? extended(known, artifact) : joined(artifact);
-    this.#artifacts.set(artifact.artifactId, next);
+    const more = contentChars(artifact);
+    if (!append || !known) return this.#set(joined(artifact), more);
+    const { content = 0 } = this.#sizes.get(artifact.artifactId) ?? {};
+    this.#set(extended(known, artifact), content + more);
+  }
+
+  #set(artifact: A2AArtifact, content: number): void {
+    const { artifactId } = artifact;
+    const known = this.#sizes.get(artifactId);
+    const labels = labelChars(artifact);
+    this.#labels += labels - (known?.labels ?? 0);
+    this.#content += content - (known?.content ?? 0);
+    if (this.#labels > MAX_LABEL_CHARS || this.#content > MAX_CONTENT_CHARS)
+      throw tooLarge(
+        `the artifacts of the agent exceed the limits of a stream (${MAX_CONTENT_CHARS} characters, ${MAX_LABEL_CHARS} of ids and metadata)`,
+      );
+    this.#sizes.set(artifactId, { labels, content });
+    this.#artifacts.set(artifactId, artifact);
   }
 }
 
@@ -146,29 +184,48 @@ export const isSettled = (state: A2AState): boolean =>
 export const textOf = (parts: readonly A2APart[]): string =>
   parts.map(({ text = '' }) => text).join('');
 
+/** Roughly how many characters the parts take. */
+function contentChars({ parts }: A2AArtifact): number {
+  let chars = 0;
+  for (const part of parts)
+    chars += part.text !== undefined && !part.metadata ? part.text.length : jsonChars(part);
+  return chars;
+}
+
+/** Roughly how many characters everything else of an artifact takes. */
+function labelChars({ parts, ...labels }: A2AArtifact): number {
+  let chars = UNIT_CHARS * (1 + parts.length);
+  for (const value of Object.values(labels)) chars += jsonChars(value);
+  return chars;
+}
+
 const joined = (artifact: A2AArtifact): A2AArtifact => ({
   ...artifact,
-  parts: artifact.parts.reduce<readonly A2APart[]>(add, []),
+  parts: withParts([], artifact.parts),
 });
 
 const extended = (known: A2AArtifact, more: A2AArtifact): A2AArtifact => ({
   ...known,
   ...more,
-  parts: more.parts.reduce<readonly A2APart[]>(add, known.parts),
+  parts: withParts(known.parts, more.parts),
 });
 
 /**
- * Adds a part. Merges text with preceding text of the same type, so that chunks do not become
- * parts.
+ * Adds parts, in one copy: an event of a server may have very many. Merges text with preceding text
+ * of the same type, so that chunks do not become parts.
  */
-function add(parts: readonly A2APart[], part: A2APart): readonly A2APart[] {
-  const last = parts.at(-1);
-  const joins =
-    last?.text !== undefined &&
-    part.text !== undefined &&
-    last.mediaType === part.mediaType &&
-    !last.metadata &&
-    !part.metadata;
-  if (!joins) return [...parts, part];
-  return [...parts.slice(0, -1), { ...last, text: `${last.text}${part.text}` }];
+function withParts(known: readonly A2APart[], more: readonly A2APart[]): readonly A2APart[] {
+  const parts = [...known];
+  for (const part of more) {
+    const last = parts.at(-1);
+    const joins =
+      last?.text !== undefined &&
+      part.text !== undefined &&
+      last.mediaType === part.mediaType &&
+      !last.metadata &&
+      !part.metadata;
+    if (joins) parts[parts.length - 1] = { ...last, text: `${last.text}${part.text}` };
+    else parts.push(part);
+  }
+  return parts;
 }

@@ -5,7 +5,10 @@ import type { AgentEvent, Part } from '../../event/types.ts';
 import { omitUndefined } from '../../json.ts';
 import { nameId } from '../../task/name-id.ts';
 
-/** How many artifacts other than text a remote agent may send: each later one costs more. */
+/**
+ * How many artifacts a remote agent may send, and as many with text: each later one costs more, and
+ * one without text is no event that the limits of a run count.
+ */
 const MAX_ARTIFACTS = 5_000;
 const MAX_ID_CHARS = 256;
 
@@ -68,27 +71,32 @@ export class RemoteEvents {
     const complete = texts.map(({ parts }) => textOf(parts)).join('');
     this.#shown = '';
     this.#texts.clear();
-    for (const { artifactId, parts } of texts) this.#texts.set(artifactId, textOf(parts));
+    for (const { artifactId, parts } of texts) this.#setText(shortId(artifactId), textOf(parts));
     const others = artifacts
       .filter((artifact) => !isText(artifact))
       .flatMap((artifact) => this.#putArtifact(artifact));
-    const id = texts.at(-1)?.artifactId ?? '';
+    const id = shortId(texts.at(-1)?.artifactId ?? '');
     return [...this.#textFrom(known, complete, id), ...others];
   }
 
   #put(artifact: A2AArtifact, append = false, last?: true): readonly AgentEvent[] {
-    const { artifactId } = artifact;
+    const artifactId = shortId(artifact.artifactId);
     const known = this.#texts.get(artifactId);
     if (known === undefined && !isText(artifact)) return this.#putArtifact(artifact, append, last);
     const text = textOf(artifact.parts);
     // A new artifact is the last one, so its text continues the text so far.
     if (append || known === undefined) {
-      this.#texts.set(artifactId, `${known ?? ''}${text}`);
+      this.#setText(artifactId, `${known ?? ''}${text}`);
       return text === '' ? [] : [{ type: 'text.delta', id: artifactId, delta: text }];
     }
     const before = [...this.#texts.values()].join('');
-    this.#texts.set(artifactId, text);
+    this.#setText(artifactId, text);
     return this.#textFrom(before, [...this.#texts.values()].join(''), artifactId);
+  }
+
+  #setText(artifactId: string, text: string): void {
+    if (!this.#texts.has(artifactId) && this.#texts.size >= MAX_ARTIFACTS) throw tooManyArtifacts();
+    this.#texts.set(artifactId, text);
   }
 
   /** The events that turn the text `known` into `wanted`. */
@@ -113,7 +121,7 @@ export class RemoteEvents {
     const { name, metadata } = artifact;
     const artifactId = shortId(artifact.artifactId);
     if (!this.#artifacts.has(artifactId) && this.#artifacts.size >= MAX_ARTIFACTS)
-      throw tooLarge(`the artifacts of the remote agent exceed the limit (${MAX_ARTIFACTS})`);
+      throw tooManyArtifacts();
     const parts = artifact.parts.map((part) => decodePart(part, this.#baseUrl));
     // Nothing to append to: the caller was started again, or the agent never sent a beginning.
     const appends = append && this.#artifacts.has(artifactId);
@@ -129,6 +137,9 @@ export class RemoteEvents {
     ];
   }
 }
+
+const tooManyArtifacts = (): DuolaneError =>
+  tooLarge(`the artifacts of the remote agent exceed the limit (${MAX_ARTIFACTS})`);
 
 /** The names under which agents send the text of a run. */
 const TEXT_NAMES: ReadonlySet<string> = new Set(['', 'response', 'result', 'text']);

@@ -24,12 +24,18 @@ export function putArtifact(
   return artifacts.with(index, event.append ? appended(known, fields) : fields);
 }
 
-/** What an appended artifact adds, and to what. Deleted once the joined list is made. */
+/**
+ * The parts of an appended artifact, from the last on. It has nothing else of the artifacts before,
+ * so that their metadata, which is replaced, is not kept. Deleted once the joined list is made.
+ */
 interface Tail {
-  readonly before: Artifact;
+  readonly before: Tail | undefined;
   readonly parts: readonly Part[];
 }
 const tails = new WeakMap<Artifact, Tail>();
+
+const tailOf = (artifact: Artifact): Tail =>
+  tails.get(artifact) ?? { before: undefined, parts: artifact.parts };
 
 function appended(before: Artifact, more: Artifact): Artifact {
   const { artifactId } = before;
@@ -41,22 +47,17 @@ function appended(before: Artifact, more: Artifact): Artifact {
     ...(name !== undefined && { name }),
     ...(metadata !== undefined && { metadata }),
     get parts(): readonly Part[] {
-      made ??= joined(artifact);
+      made ??= joined(tails.get(artifact));
       tails.delete(artifact);
       return made;
     },
   };
-  tails.set(artifact, { before, parts: more.parts });
+  tails.set(artifact, { before: tailOf(before), parts: more.parts });
   return artifact;
 }
 
-function joined(artifact: Artifact): readonly Part[] {
+function joined(last: Tail | undefined): readonly Part[] {
   const pieces: (readonly Part[])[] = [];
-  let first = artifact;
-  for (let tail = tails.get(first); tail; tail = tails.get(first)) {
-    pieces.push(tail.parts);
-    first = tail.before;
-  }
-  pieces.push(first.parts);
+  for (let tail = last; tail; tail = tail.before) pieces.push(tail.parts);
   return pieces.toReversed().flat();
 }

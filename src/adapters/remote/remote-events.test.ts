@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import type { A2AStreamEvent } from '../../a2a/protocol/model.ts';
+import { RemoteEvents } from './remote-events.ts';
+
+const events = (): RemoteEvents =>
+  new RemoteEvents('https://example.com', { text: '', artifacts: new Set() });
+
+const parts = [{ text: '' }];
+
+test.each([
+  [
+    'artifacts without text',
+    (artifactId: string): A2AStreamEvent => ({
+      artifactUpdate: { taskId: 't', contextId: 'c', artifact: { artifactId, parts } },
+    }),
+  ],
+  [
+    'messages without text',
+    (messageId: string): A2AStreamEvent => ({ message: { messageId, role: 'ROLE_AGENT', parts } }),
+  ],
+])('a remote agent cannot send %s without end', (_, event) => {
+  const remote = events();
+  expect(() => {
+    for (let n = 0; n < 10_000; n += 1) remote.receive(event(`${n}`));
+  }).toThrow(expect.objectContaining({ code: 'too_large' }));
+});
+
+test('a long id of a text is replaced by a short one, which stays the same', () => {
+  const remote = events();
+  const artifact = { artifactId: 'x'.repeat(10_000), parts: [{ text: 'hi' }] };
+  const event = { artifactUpdate: { taskId: 't', contextId: 'c', artifact, append: true } };
+  const ids = [1, 2].flatMap(() => remote.receive(event)).map((each) => 'id' in each && each.id);
+  expect(new Set(ids).size).toBe(1);
+  expect(String(ids[0]).length).toBeLessThan(300);
+});
