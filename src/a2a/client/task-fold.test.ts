@@ -4,8 +4,8 @@ import { TaskFold } from './task-fold.ts';
 
 const LONG = 'x'.repeat(1 << 20);
 
-const put = (fold: TaskFold, artifact: A2AArtifact, append = false): void =>
-  fold.apply({ artifactUpdate: { taskId: 't', contextId: 'c', artifact, append } });
+const put = (fold: TaskFold, artifact: A2AArtifact, more: { readonly append?: true } = {}): void =>
+  fold.apply({ artifactUpdate: { taskId: 't', contextId: 'c', artifact, ...more } });
 
 test.each([
   ['ids of artifacts', (n: number) => ({ artifactId: `${n}${LONG}`, parts: [{ text: '' }] })],
@@ -18,7 +18,7 @@ test.each([
   (_, artifact) => {
     const fold = new TaskFold();
     expect(() => {
-      for (let n = 0; n < 1000; n += 1) put(fold, artifact(n), true);
+      for (let n = 0; n < 1000; n += 1) put(fold, artifact(n), { append: true });
     }).toThrow(expect.objectContaining({ code: 'too_large', retryable: false }));
   },
 );

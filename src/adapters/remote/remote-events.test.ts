@@ -28,8 +28,10 @@ test.each([
 test('a long id of a text is replaced by a short one, which stays the same', () => {
   const remote = events();
   const artifact = { artifactId: 'x'.repeat(10_000), parts: [{ text: 'hi' }] };
-  const event = { artifactUpdate: { taskId: 't', contextId: 'c', artifact, append: true } };
-  const ids = [1, 2].flatMap(() => remote.receive(event)).map((each) => 'id' in each && each.id);
+  const update = { taskId: 't', contextId: 'c', artifact, append: true } as const;
+  const ids = [1, 2]
+    .flatMap(() => remote.receive({ artifactUpdate: update }))
+    .map((each) => 'id' in each && each.id);
   expect(new Set(ids).size).toBe(1);
   expect(String(ids[0]).length).toBeLessThan(300);
 });
