@@ -7,7 +7,7 @@ import { nameId } from '../../task/name-id.ts';
 
 /**
  * How many artifacts a remote agent may send, and as many with text: each later one costs more, and
- * one without text is no event that the limits of a run count.
+ * the limits of a run do not count texts that are empty.
  */
 const MAX_ARTIFACTS = 5_000;
 const MAX_ID_CHARS = 256;
