@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { listen } from '../../src/http/node-server.ts';
 import { type S3BlobOptions, s3Blobs } from '../../src/task/s3/index.ts';
 import { patternAt } from '../contracts/blob-store.contract.ts';
 import { s3Missing, type S3Server, startS3 } from '../support/task/s3.ts';
@@ -36,6 +37,20 @@ describe('options of s3Blobs', () => {
       'hunter2',
     );
   });
+});
+
+test('only blobs are deleted with a task, whatever keys the service lists', async () => {
+  const deleted: string[] = [];
+  const names = ['0'.repeat(36), '../../secret', '?versioning', `${'0'.repeat(36)}/../../secret`];
+  await using service = await listen(async (request) => {
+    const { pathname, searchParams } = new URL(request.url);
+    if (request.method === 'DELETE') deleted.push(pathname);
+    const keys = names.map((name) => `<Key>${searchParams.get('prefix')}${name}</Key>`);
+    return new Response(request.method === 'GET' ? `<List>${keys.join('')}</List>` : null);
+  });
+  const blobs = await s3Blobs({ bucket: 'blobs', endpoint: service.url, credentials: SECRETS });
+  await blobs.removeTask('t');
+  expect(deleted).toEqual([expect.stringMatching(/^\/blobs\/[0-9a-f]{32}\/0{36}$/)]);
 });
 
 suite('s3 faults', s3Missing, () => {

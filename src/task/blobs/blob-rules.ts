@@ -17,10 +17,13 @@ export const blobFolder = (task: string): string =>
 /** Returns an id that cannot be guessed. It has the folder of the task. */
 export const newBlobId = (task: string): string => `${blobFolder(task)}.${randomUUID()}`;
 
+/** The name of a blob in the folder of its task. */
+export const BLOB_NAME: RegExp = /^[0-9a-f-]{36}$/;
+
 /** Returns folder and name of a blob. Throws `not_found` for an id that no store has made. */
 export function splitBlobId(id: string): { readonly folder: string; readonly name: string } {
-  const [, folder, name] = /^([0-9a-f]{32})\.([0-9a-f-]{36})$/.exec(id) ?? [];
-  if (folder === undefined || name === undefined) throw blobMissing(id);
+  const [, folder, name] = /^([0-9a-f]{32})\.(.*)$/.exec(id) ?? [];
+  if (folder === undefined || name === undefined || !BLOB_NAME.test(name)) throw blobMissing(id);
   return { folder, name };
 }
 

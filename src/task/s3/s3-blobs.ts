@@ -1,6 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { omitUndefined } from '../../json.ts';
 import {
+  BLOB_NAME,
   blobFolder,
   blobMissing,
   blobRange,
@@ -119,8 +120,11 @@ class S3Blobs implements BlobStore {
     for (let token: string | undefined = ''; token !== undefined;) {
       const query = { 'list-type': '2', prefix, ...(token && { 'continuation-token': token }) };
       const xml = await this.#client.sendForXml({ method: 'GET', query });
-      // A service that ignores the prefix must not make us delete objects of others.
-      const keys = xmlValues(xml, 'Key').filter((key) => key.startsWith(prefix));
+      // A service that ignores the prefix must not make us delete objects of others; neither must a
+      // key with `..`, which an address does not keep.
+      const keys = xmlValues(xml, 'Key').filter(
+        (key) => key.startsWith(prefix) && BLOB_NAME.test(key.slice(prefix.length)),
+      );
       for (let at = 0; at < keys.length; at += DELETES_AT_ONCE)
         await Promise.all(
           keys.slice(at, at + DELETES_AT_ONCE).map((key) => deleteObject(this.#client, key)),
