@@ -241,6 +241,7 @@ test('what is not a valid message gets an error, and the agent goes on', async (
       request(4, 'session/prompt', { sessionId: '../x', prompt: [] }),
       request(5, 'session/fork'),
       request(6, 'authenticate', { methodId: 'magic' }),
+      request(8, 'session/new', { cwd: home, additionalDirectories: ['--settings={}'] }),
       request(7, 'session/load', { cwd: home, sessionId: '../../etc/passwd' }),
       '',
     ].join('\n'),
@@ -266,6 +267,7 @@ test('what is not a valid message gets an error, and the agent goes on', async (
     5: [-32601],
     6: [-32602],
     7: [-32002],
+    8: [-32602],
   });
   expect(await child.exited).toMatchObject({ code: 0 });
 });

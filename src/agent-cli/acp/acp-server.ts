@@ -183,10 +183,7 @@ export class AcpServer implements AsyncDisposable {
     const { command, args } = this.#options;
     const notices = isObject(asObject(this.#client?.['session'])['notices']);
     const updates = new FrameUpdates({ cwd, notices });
-    const folders = asStrings(params['additionalDirectories']).flatMap((path) => [
-      '--add-dir',
-      path,
-    ]);
+    const folders = foldersOf(params).flatMap((path) => ['--add-dir', path]);
     const session = new ChildSession({
       command,
       args: [...args, ...(flags.length > 0 ? flags : ['--session-id', id]), ...folders],
@@ -300,6 +297,13 @@ function cwdOf({ cwd }: JsonObject): string {
   if (typeof cwd !== 'string' || !isAbsolute(cwd))
     throw invalid('invalid cwd: expected an absolute path');
   return cwd;
+}
+
+/** The further directories of a session, as absolute paths, which the protocol wants. */
+function foldersOf({ additionalDirectories }: JsonObject): readonly string[] {
+  const folders = asStrings(additionalDirectories);
+  if (folders.every((path) => isAbsolute(path))) return folders;
+  throw invalid('invalid additionalDirectories: expected absolute paths');
 }
 
 /** The mode that the arguments select. */
