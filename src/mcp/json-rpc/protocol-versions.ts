@@ -10,6 +10,9 @@ export const STATELESS_VERSION = '2026-07-28';
  */
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 
+/** The only revision with batches: a body may be an array of messages. */
+export const BATCH_VERSION = '2025-03-26';
+
 /** The keys in `_meta` that the stateless protocol defines. */
 export const META = {
   version: 'io.modelcontextprotocol/protocolVersion',

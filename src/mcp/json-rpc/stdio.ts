@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../../errors.ts';
-import { type JsonObject, omitUndefined, tryParse } from '../../json.ts';
+import { isObject, type JsonObject, omitUndefined, tryParse } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
@@ -9,7 +9,7 @@ import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
 import { encodeRpc, isRpcId } from '../../wire/json-rpc.ts';
 import { toRpcError } from '../../wire/json-rpc-errors.ts';
-import { JsonlDecoder, InvalidLine, type LineOptions } from '../../wire/jsonl.ts';
+import { InvalidLine, LineDecoder, type LineOptions, parseLine } from '../../wire/jsonl.ts';
 import type {
   DialMessagesOptions,
   MessageTransport,
@@ -184,7 +184,7 @@ async function* lines(
   { onNoise, maxBytes }: LinesOptions,
   onEnd = (): void => {},
 ): AsyncGenerator<JsonObject, void, undefined> {
-  const decoder = new JsonlDecoder(omitUndefined<LineOptions>({ maxBytes }));
+  const decoder = new LineDecoder(omitUndefined<LineOptions>({ maxBytes }));
   try {
     for await (const chunk of chunks) yield* messages(decoder.decode(chunk), onNoise);
     yield* messages(decoder.flush(), onNoise);
@@ -194,14 +194,25 @@ async function* lines(
 }
 
 function* messages(
-  decoded: ReadonlyArray<JsonObject | InvalidLine>,
+  decoded: ReadonlyArray<string | InvalidLine>,
   onNoise: LinesOptions['onNoise'],
 ): Generator<JsonObject, void, undefined> {
-  for (const message of decoded) {
+  for (const line of decoded) {
+    const message = typeof line === 'string' ? parseLine(line) : line;
     if (!(message instanceof InvalidLine)) yield message;
     else if (message.error.code === 'too_large') yield replaceLong(message);
-    else onNoise?.(message.text);
+    else {
+      const batch = typeof line === 'string' ? batchIn(line) : undefined;
+      if (batch) yield* batch;
+      else onNoise?.(message.text);
+    }
   }
+}
+
+/** The messages of a line with an array, as the revision 2025-03-26 allows. */
+function batchIn(line: string): readonly JsonObject[] | undefined {
+  const value = line.startsWith('[') ? tryParse(line) : undefined;
+  return Array.isArray(value) && value.length > 0 && value.every(isObject) ? value : undefined;
 }
 
 /** The id of a response at the beginning of its line, and at the end, as JSON. */

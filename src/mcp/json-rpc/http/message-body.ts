@@ -17,10 +17,14 @@ export const mediaType = (message: Pick<LightResponse, 'headers'>): string =>
  * allowed.
  */
 export async function jsonMessages(response: LightResponse): Promise<readonly JsonObject[]> {
-  const value = parse(await readText(response, MAX_BYTES));
-  const messages = Array.isArray(value) ? value : [value];
+  return messagesOf(await readText(response, MAX_BYTES), 'body');
+}
+
+function messagesOf(text: string, place: string): readonly JsonObject[] {
+  const value = parse(text);
+  const messages: readonly unknown[] = Array.isArray(value) ? value : [value];
   if (!messages.every(isObject))
-    throw malformedBody('an invalid body: expected a JSON-RPC message');
+    throw malformedBody(`an invalid ${place}: expected a JSON-RPC message`);
   return messages;
 }
 
@@ -57,25 +61,22 @@ export async function* sseEvents(
 
 /** Finds the response to one request in a body of either type; an empty object without one. */
 export async function answerIn(response: LightResponse, id: string): Promise<JsonObject> {
-  const isAnswer = (message: JsonObject | undefined): boolean => message?.['id'] === id;
+  const isAnswer = (message: JsonObject): boolean => message['id'] === id;
   if (mediaType(response) !== 'text/event-stream')
     return (await jsonMessages(response)).find(isAnswer) ?? {};
   for await (const event of sseEvents(response, new SseDecoder())) {
-    const message = messageIn(event);
-    if (message && isAnswer(message)) return message;
+    const answer = messagesIn(event).find(isAnswer);
+    if (answer) return answer;
   }
   return {};
 }
 
 /**
- * Decodes the message in an event; `undefined` for an event without data, which only carries an id.
+ * Decodes the messages in an event: none without data, which only carries an id, and several in an
+ * array as the revision 2025-03-26 allowed.
  */
-export function messageIn({ event, data }: SseMessage): JsonObject | undefined {
-  if (event !== 'message' || data === '') return undefined;
-  const value = parse(data);
-  if (!isObject(value)) throw malformedBody('an invalid event: expected a JSON-RPC message');
-  return value;
-}
+export const messagesIn = ({ event, data }: SseMessage): readonly JsonObject[] =>
+  event !== 'message' || data === '' ? [] : messagesOf(data, 'event');
 
 function parse(text: string): unknown {
   try {

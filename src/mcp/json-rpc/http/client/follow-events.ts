@@ -2,7 +2,7 @@ import type { LightResponse } from '../../../../http/light-fetch.ts';
 import { DuolaneError } from '../../../../errors.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { SseDecoder } from '../../../../wire/sse.ts';
-import { messageIn, sseEvents } from '../message-body.ts';
+import { messagesIn, sseEvents } from '../message-body.ts';
 
 /** The wait before a reconnect, unless the server has set one; doubled with every failure. */
 const WAIT_MS = 1_000;
@@ -46,8 +46,7 @@ export async function followEvents(
       try {
         for await (const event of sseEvents(response, decoder)) {
           tries = 0;
-          const message = messageIn(event);
-          if (message && (await take(message))) return;
+          for (const message of messagesIn(event)) if (await take(message)) return;
         }
       } catch (error) {
         signal.throwIfAborted();

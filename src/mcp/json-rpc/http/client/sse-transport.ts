@@ -6,7 +6,7 @@ import type { Abortable } from '../../../../stream/types.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { SseDecoder, type SseMessage } from '../../../../wire/sse.ts';
 import type { MessageTransport } from '../../../types.ts';
-import { mediaType, messageIn, sseEvents } from '../message-body.ts';
+import { mediaType, messagesIn, sseEvents } from '../message-body.ts';
 import {
   type Authorizer,
   type Exchange,
@@ -89,8 +89,7 @@ export class SseTransport implements MessageTransport {
   async #read(events: AsyncIterable<SseMessage>): Promise<void> {
     try {
       for await (const event of events) {
-        const message = messageIn(event);
-        if (message) await this.#incoming.push(message);
+        for (const message of messagesIn(event)) await this.#incoming.push(message);
       }
       throw new DuolaneError('network', 'the tool server ended the event stream; dial again');
     } catch (error) {

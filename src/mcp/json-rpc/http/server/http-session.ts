@@ -117,6 +117,40 @@ export class HttpSession implements AsyncDisposable {
   }
 
   /**
+   * Handles the messages of a batch. Their responses, and what belongs to them, are one stream.
+   * `onEnd` is called when all of them are handled.
+   */
+  async postBatch(
+    messages: readonly JsonObject[],
+    signal: AbortSignal | undefined,
+    onEnd: () => void,
+  ): Promise<Response> {
+    const name = String((this.#count += 1));
+    const stream = new ResumableStream(name);
+    const disconnected = this.#connected(signal);
+    const answers: Promise<void>[] = [];
+    try {
+      for (const message of messages)
+        if (isRpcRequest(message) && !this.#overtaken.delete(message.id))
+          answers.push(this.#receive(message, stream).then((one) => one && stream.push(one)));
+        else await this.post(message);
+    } finally {
+      Promise.all(answers)
+        .catch(reportUnexpected)
+        .finally(() => {
+          stream.end();
+          onEnd();
+          this.#prune();
+        })
+        .catch(reportUnexpected);
+      disconnected();
+    }
+    if (answers.length === 0) return new Response(null, { status: 202 });
+    this.#streams.set(name, stream);
+    return this.#stream(stream, 0, signal);
+  }
+
+  /**
    * Handles a GET: the server's own messages, or the rest of the stream that the event id names.
    */
   get(lastEventId: string | null, signal?: AbortSignal): Response {
@@ -147,18 +181,9 @@ export class HttpSession implements AsyncDisposable {
   ): Promise<Response> {
     const name = String((this.#count += 1));
     const stream = new ResumableStream(name);
-    this.#running.add(message.id);
     const disconnected = this.#connected(signal);
     try {
-      const answered = this.#end
-        .receive(message, {
-          related: (related) => stream.push(related),
-          owner: this.owner,
-        })
-        .finally(() => {
-          this.#running.delete(message.id);
-          onEnd();
-        });
+      const answered = this.#receive(message, stream).finally(onEnd);
       const answer = await quickAnswer(answered, stream, () => this.#prune());
       if (message.method === 'initialize') this.#begin(answer ?? (await answered));
       if (answer === null) return new Response(null, { status: 202 });
@@ -168,6 +193,15 @@ export class HttpSession implements AsyncDisposable {
     } finally {
       disconnected();
     }
+  }
+
+  /** Handles a request; what belongs to it goes to the stream. */
+  #receive(message: RpcRequest, stream: ResumableStream): Promise<JsonObject | undefined> {
+    this.#running.add(message.id);
+    const related = (sent: JsonObject): Promise<void> => stream.push(sent);
+    return this.#end
+      .receive(message, { related, owner: this.owner })
+      .finally(() => this.#running.delete(message.id));
   }
 
   /** Remembers a cancellation: on a connection of its own, it may arrive before its request. */

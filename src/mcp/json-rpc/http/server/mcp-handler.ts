@@ -4,13 +4,19 @@ import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC } from '../../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../../types.ts';
-import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../../protocol-versions.ts';
+import {
+  BATCH_VERSION,
+  META,
+  metaOf,
+  PROTOCOL_VERSIONS,
+  STATELESS_VERSION,
+} from '../../protocol-versions.ts';
 import { offerStateless } from '../../server/offer-messages.ts';
 import { isStateless } from '../../server/stateless-requests.ts';
 import { mediaType } from '../message-body.ts';
 import { type OriginGuardOptions, refuseForeignOrigin } from './origin-guard.ts';
 import { ParamHeaders } from '../param-headers.ts';
-import { postedMessage } from './read-post.ts';
+import { postedMessages } from './read-post.ts';
 import { RunningBytes } from './running-bytes.ts';
 import { refuseRequest } from './http-responses.ts';
 import {
@@ -181,17 +187,26 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
       );
     if (mediaType(request) !== 'application/json')
       return refuseRequest(415, 'the content type must be application/json');
-    const posted = await postedMessage(request, options.maxBodyBytes);
+    const posted = await postedMessages(request, options.maxBodyBytes);
     if (posted instanceof Response) return posted;
-    const refused = authorized?.refuse(posted.message);
-    if (refused) return refused;
+    const { messages, isBatch } = posted;
+    for (const each of messages) {
+      const refused = authorized?.refuse(each);
+      if (refused) return refused;
+    }
     const end = running.take(owner, posted.length);
     if (!end) return refuseRequest(503, TOO_MUCH, RPC.internalError);
-    const { message } = posted;
+    const [message] = messages;
     // A request may go on after its response has begun, or its client has disconnected.
     let goesOn = false;
     const { signal } = request;
     try {
+      if (isBatch)
+        return await inSession(request, owner, (session) => {
+          if (session.version !== BATCH_VERSION) return refuseBatch();
+          goesOn = true;
+          return session.postBatch(messages, signal, end);
+        });
       if (speaksStateless(request, message)) {
         goesOn = true;
         return await postStateless({ ...stateless, owner, onEnd: end }, message, request);
@@ -263,6 +278,13 @@ export const TOO_MUCH = 'the requests that are running take too much memory; try
 
 /** The response of a disposed handler to new clients. */
 export const CLOSING = 'the server is closing; try again later';
+
+const refuseBatch = (): Response =>
+  refuseRequest(
+    400,
+    `batches exist only in sessions of ${BATCH_VERSION}; send one message at a time`,
+    RPC.invalidRequest,
+  );
 
 const oldestOf = (sessions: readonly HttpSession[]): HttpSession | undefined =>
   sessions.reduce<HttpSession | undefined>(

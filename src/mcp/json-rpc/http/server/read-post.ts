@@ -6,20 +6,25 @@ import { jsonOf, refuseRequest } from './http-responses.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** A message with the length of its text. */
-export interface PostedMessage {
-  readonly message: RpcMessage;
+/** How many messages a batch may have. */
+const MAX_BATCH = 100;
+
+/** The messages of a body with the length of its text. */
+export interface PostedMessages {
+  readonly messages: readonly [RpcMessage, ...RpcMessage[]];
+  /** Whether the body is an array, as the revision 2025-03-26 allows. */
+  readonly isBatch: boolean;
   readonly length: number;
 }
 
 /**
- * Reads the posted message, or returns the error response. A body over the limit is not read to its
- * end.
+ * Reads the posted message, or the messages of a batch; or returns the error response. A body over
+ * the limit is not read to its end.
  */
-export async function postedMessage(
+export async function postedMessages(
   request: Request,
   maxBytes: number = MAX_BYTES,
-): Promise<PostedMessage | Response> {
+): Promise<PostedMessages | Response> {
   let text: string;
   try {
     text = await readText(request, maxBytes);
@@ -33,8 +38,17 @@ export async function postedMessage(
   if (problem !== undefined) return refuseRequest(400, problem, RPC.invalidRequest);
   const value = tryParse(text);
   if (value === undefined) return refuseRequest(400, 'parse error: expected JSON', RPC.parseError);
-  const message = readRpc(value);
-  return 'refuse' in message
-    ? jsonOf(message['refuse'] as JsonObject, 400)
-    : { message, length: text.length };
+  const isBatch = Array.isArray(value);
+  const [first, ...others] = isBatch ? (value as readonly unknown[]) : [value];
+  if (isBatch && (first === undefined || others.length >= MAX_BATCH))
+    return refuseRequest(
+      400,
+      `invalid batch: expected 1 to ${MAX_BATCH} messages`,
+      RPC.invalidRequest,
+    );
+  const messages: [RpcMessage, ...RpcMessage[]] = [readRpc(first) as RpcMessage];
+  for (const other of others) messages.push(readRpc(other) as RpcMessage);
+  const invalid = messages.find((message) => 'refuse' in message);
+  if (invalid) return jsonOf(invalid['refuse'] as JsonObject, 400);
+  return { messages, isBatch, length: text.length };
 }

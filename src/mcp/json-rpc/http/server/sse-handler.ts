@@ -9,7 +9,7 @@ import { ResumableStream } from './resumable-stream.ts';
 import { refuseForeignOrigin } from './origin-guard.ts';
 import { CLOSING, TOO_MUCH, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { RunningBytes } from './running-bytes.ts';
-import { postedMessage } from './read-post.ts';
+import { postedMessages } from './read-post.ts';
 import { refuseRequest, streamOf } from './http-responses.ts';
 
 interface SseClient {
@@ -58,18 +58,23 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
     const client = clients.get(new URL(request.url).searchParams.get('session') ?? '');
     if (!client || client.owner !== owner)
       return refuseRequest(404, 'session not found; open the event stream again');
-    const posted = await postedMessage(request, maxBodyBytes);
+    const posted = await postedMessages(request, maxBodyBytes);
     if (posted instanceof Response) return posted;
     const done = running.take(owner, posted.length);
     if (!done) return refuseRequest(503, TOO_MUCH);
-    // The response is sent on the stream later; this request does not wait for it. Other messages
+    // Responses are sent on the stream later; this request does not wait for them. Other messages
     // have arrived when this request is answered, also behind a bridge.
-    const received = client.end
-      .receive(posted.message)
-      .then((answer) => answer && client.stream.push(answer))
-      .catch(onError)
-      .finally(done);
-    if (!isRpcRequest(posted.message)) await received;
+    const all = posted.messages.map((message) => {
+      const received = client.end
+        .receive(message)
+        .then((answer) => answer && client.stream.push(answer))
+        .catch(onError);
+      return { received, isAwaited: !isRpcRequest(message) };
+    });
+    Promise.all(all.map(({ received }) => received))
+      .finally(done)
+      .catch(onError);
+    for (const { received, isAwaited } of all) if (isAwaited) await received;
     return new Response(null, { status: 202 });
   };
 
