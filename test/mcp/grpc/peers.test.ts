@@ -130,6 +130,88 @@ suite('@grpc/grpc-js as the client of our server', common.reason, () => {
 });
 
 suite('@grpc/grpc-js as the server of our client', common.reason, () => {
+  test("we dial a server that has only Google's service", async () => {
+    const js = await grpcJs(common);
+    type Done = (error: unknown, value?: JsonObject) => void;
+    const server = await js.serve(GOOGLE, {
+      ListTools: (_: unknown, done: Done) =>
+        done(null, {
+          tools: [
+            {
+              name: 'echo',
+              description: 'Echoes',
+              input_schema: { fields: { type: { stringValue: 'object' } } },
+              annotations: { read_only_hint: true },
+            },
+          ],
+        }),
+      CallTool: ({ request: { request } }: JsServerCall, done: Done) =>
+        (request as JsonObject)['name'] === 'echo'
+          ? done(null, {
+              content: [
+                { text: { text: 'said' } },
+                { image: { data: Buffer.from('x'), mime_type: 'image/png' } },
+                { resource_link: { uri: 'file:///b', name: 'b' } },
+              ],
+              is_error: true,
+            })
+          : done({ code: 5, details: 'no such tool' }),
+      ReadResource: ({ request }: JsServerCall, done: Done) =>
+        done(null, { resource: [{ uri: request['uri'], text: 'read' }] }),
+      GetPrompt: ({ request }: JsServerCall, done: Done) =>
+        done(null, {
+          description: 'asks',
+          messages: [
+            { role: 'ROLE_ASSISTANT', text: { text: JSON.stringify(request['arguments']) } },
+          ],
+        }),
+      Complete: (_: unknown, done: Done) => done(null, { values: ['a', 'b'], has_more: true }),
+    });
+    await using far = await dialGrpc({ url: server.url });
+    expect(await toArray(far.listTools())).toEqual([
+      {
+        name: 'echo',
+        description: 'Echoes',
+        inputSchema: { type: 'object' },
+        annotations: {
+          readOnlyHint: true,
+          destructiveHint: false,
+          idempotentHint: false,
+          openWorldHint: false,
+        },
+      },
+    ]);
+    expect(await toArray(far.callTool(call('echo', { a: 1 })))).toEqual([
+      {
+        type: 'result',
+        result: {
+          content: [
+            { type: 'text', text: 'said' },
+            { type: 'image', data: 'eA==', mimeType: 'image/png' },
+            { type: 'resource_link', uri: 'file:///b', name: 'b' },
+          ],
+          isError: true,
+        },
+      },
+    ]);
+    await expect(toArray(far.callTool(call('nope')))).rejects.toMatchObject({ code: 'not_found' });
+    expect(await toArray(far.readResource!('file:///a'))).toEqual([
+      { uri: 'file:///a', text: 'read' },
+    ]);
+    expect(await far.getPrompt!('p', { who: 'me' })).toMatchObject({
+      description: 'asks',
+      messages: [{ role: 'assistant', content: { type: 'text', text: '{"who":"me"}' } }],
+    });
+    expect(
+      await far.complete!({
+        ref: { type: 'ref/prompt', name: 'p' },
+        argument: { name: 'who', value: '' },
+      }),
+    ).toEqual({ completion: { values: ['a', 'b'], hasMore: true } });
+    expect(await toArray(far.listPrompts!())).toEqual([]); // not implemented there
+    server.stop();
+  });
+
   test('we list and call it, get its errors, and breaking out of a loop cancels its call', async () => {
     const js = await grpcJs(common);
     let left = (): void => {};

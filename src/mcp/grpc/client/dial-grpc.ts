@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError, malformed } from '../../../errors.ts';
+import { DuolaneError, malformed, unsupported } from '../../../errors.ts';
 import {
   type GrpcCallOptions,
   GrpcClient,
   type GrpcClientOptions,
   methodOf,
+  STATUS,
+  statusOf,
 } from '../../../grpc/index.ts';
 import { type JsonObject, omitUndefined } from '../../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
@@ -44,6 +46,8 @@ import {
   ReadResourceRequestSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { parseObject, toText } from '../codec/json-text.ts';
+import { Mcp as GoogleMcp } from '../gen/model_context_protocol/mcp_pb.ts';
+import { googleSource } from './google-source.ts';
 import { grpcTasks } from './grpc-tasks.ts';
 import { ListItems } from './list-items.ts';
 import { LISTS, TUNNEL_METHOD } from '../codec/list-methods.ts';
@@ -84,7 +88,8 @@ const RESOURCE_BYTES = 64 * 2 ** 20;
 /**
  * Connects to a source over gRPC. It requests the server information first, so that a missing or
  * wrong server is reported immediately; `signal` covers only that. Later, a lost connection fails
- * its calls with `network`, and new calls connect again. Disposing cancels running calls.
+ * its calls with `network`, and new calls connect again. Disposing cancels running calls. A server
+ * that has only Google's service is dialled by that; it has no names, progress and questions.
  *
  * @example
  * ```ts
@@ -115,9 +120,8 @@ export async function dialGrpc({
   });
   try {
     const dialled = { client, limits, id: randomUUID() };
-    const discovered = await timed(dialled, 'Discover', signal, (within) =>
-      client.unary(methodOf(Mcp.method.discover), create(DiscoverRequestSchema), within),
-    );
+    const discovered = await discover(dialled, signal);
+    if (!discovered) return googleSource(client, limits, new URL(url).host);
     const source = sourceOf(dialled, discovered, maxResourceBytes);
     return discovered.methods.includes(TUNNEL_METHOD)
       ? withUpstream(source, tunnelUpstream(client))
@@ -125,6 +129,36 @@ export async function dialGrpc({
   } catch (error) {
     await client[Symbol.asyncDispose]();
     throw fromGrpcError(error);
+  }
+}
+
+/**
+ * Requests what the server has; `undefined` if it has another service, such as Google's, and not
+ * ours.
+ */
+async function discover(
+  dialled: Dialled,
+  signal: AbortSignal | undefined,
+): Promise<DiscoverResponse | undefined> {
+  const { client } = dialled;
+  try {
+    return await timed(dialled, 'Discover', signal, (within) =>
+      client.unary(methodOf(Mcp.method.discover), create(DiscoverRequestSchema), within),
+    );
+  } catch (error) {
+    if (statusOf(error)?.status !== STATUS.unimplemented) throw error;
+  }
+  const { listTools } = GoogleMcp.method;
+  try {
+    await timed(dialled, 'ListTools', signal, (within) =>
+      client.unary(methodOf(listTools), create(listTools.input), within),
+    );
+    return undefined;
+  } catch (error) {
+    if (statusOf(error)?.status !== STATUS.unimplemented) throw error;
+    throw unsupported(
+      `the server has neither ${Mcp.typeName} nor ${GoogleMcp.typeName}; is it an MCP server?`,
+    );
   }
 }
 
