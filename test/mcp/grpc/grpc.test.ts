@@ -249,6 +249,43 @@ describe('over gRPC', () => {
     }
   });
 
+  test('an error of any size arrives with its message and data', async () => {
+    const error = {
+      code: -32055,
+      message: `out of tea ${'é'.repeat(100_000)}`,
+      data: { kettle: 'x'.repeat(300_000) },
+    };
+    const fail = (): never => {
+      throw fromRpcError(error);
+    };
+    const failing: ToolSource = {
+      info: { name: 'failing', version: '1' },
+      listTools: () => ({
+        checkpoint: undefined,
+        async *[Symbol.asyncIterator]() {
+          yield { name: 'a', inputSchema: { type: 'object' as const } };
+          fail();
+        },
+      }),
+      // eslint-disable-next-line require-yield
+      async *callTool() {
+        fail();
+      },
+      getPrompt: async () => fail(),
+    };
+    await using offered = await offerGrpc(failing);
+    await using source = await dialGrpc({ url: offered.url });
+    const runs = [
+      toArray(source.callTool(call('a'))),
+      source.getPrompt!('p', {}),
+      toArray(source.listTools()),
+    ];
+    for (const run of runs) {
+      const thrown: unknown = await run.catch((e: unknown) => e);
+      expect(toRpcError(1, thrown)).toEqual({ jsonrpc: '2.0', id: 1, error });
+    }
+  });
+
   test('over TLS, with a trusted certificate', async () => {
     await using offered = await offerGrpc(rich, { tls: TLS });
     expect(offered.url).toMatch(/^grpcs:/);

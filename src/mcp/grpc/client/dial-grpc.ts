@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { DuolaneError, malformed, unsupported } from '../../../errors.ts';
 import {
   type GrpcCallOptions,
-  GrpcClient,
+  type GrpcClient,
   type GrpcClientOptions,
   methodOf,
   STATUS,
@@ -47,6 +47,7 @@ import {
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { parseObject, toText } from '../codec/json-text.ts';
 import { Mcp as GoogleMcp } from '../gen/model_context_protocol/mcp_pb.ts';
+import { ErrorReadingClient } from './error-reading-client.ts';
 import { googleSource } from './google-source.ts';
 import { grpcTasks } from './grpc-tasks.ts';
 import { ListItems } from './list-items.ts';
@@ -109,7 +110,7 @@ export async function dialGrpc({
   const given = omitUndefined<TimeLimits>({ timeoutMs, maxTotalMs });
   checkLimits(given);
   const limits = limitsOf(given);
-  const client = new GrpcClient(url, {
+  const client = new ErrorReadingClient(url, {
     maxMessageBytes: MESSAGE_BYTES,
     ...options,
     ...(token !== undefined && {
