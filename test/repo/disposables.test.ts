@@ -447,6 +447,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'cli/commands/bridge.ts': 'internal to a command',
   'cli/agents/remote-chat.ts': 'does nothing',
   'cli/commands/replay-page.ts': 'passes on to listen',
+  'mcp/grpc/client/google-source.ts': 'passes on to GrpcClient',
   'mcp/grpc/sdk-transport.ts': 'passes on to a server object of the official SDK',
   'serve/auth/audit-log.ts': 'internal to serve(), disposed by Served alone',
   'serve/auth/stream-rights.ts': 'internal to serve(), disposed by Served alone',

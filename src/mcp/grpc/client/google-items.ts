@@ -33,10 +33,11 @@ export const fromGoogleTool = (tool: GoogleTool): Tool =>
     },
   });
 
-export const fromGoogleResource = (item: Resource): JsonObject => ({
-  ...textsOf(item, ['uri', 'name', 'title', 'description', 'mimeType']),
-  ...(item.size > 0n && { size: Number(item.size) }),
-});
+export const fromGoogleResource = (item: Resource): JsonObject =>
+  omitUndefined<JsonObject>({
+    ...textsOf(item, ['uri', 'name', 'title', 'description', 'mimeType']),
+    size: item.size > 0n ? Number(item.size) : undefined,
+  });
 
 export const fromGoogleTemplate = (item: ResourceTemplate): JsonObject =>
   textsOf(item, ['uriTemplate', 'name', 'title', 'description', 'mimeType']);

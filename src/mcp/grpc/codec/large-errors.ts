@@ -1,6 +1,6 @@
 import type { GrpcMethod } from '../../../grpc/index.ts';
 import { DuolaneError, malformed } from '../../../errors.ts';
-import { asObject, tryParse } from '../../../json.ts';
+import { asObject, omitUndefined, tryParse } from '../../../json.ts';
 import { fromRpcError, toRpcError } from '../../../wire/json-rpc-errors.ts';
 
 /** The metadata by which a client says that it reads errors in messages. */
@@ -28,7 +28,7 @@ export class LargeError {
     const { code, message, data } = asObject(tryParse(this.json));
     if (typeof code !== 'number' || typeof message !== 'string')
       return malformed('the server sent an invalid error message: expected code and message');
-    return fromRpcError({ code, message, ...(data !== undefined && { data }) });
+    return fromRpcError(omitUndefined({ code, message, data }));
   }
 }
 
