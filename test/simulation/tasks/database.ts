@@ -42,6 +42,8 @@ export class Database {
   readonly entries: Map<string, Entry[]> = new Map();
   /** The machine that has claimed a task. */
   readonly holders: Map<string, Machine> = new Map();
+  /** The entry by which each task was canceled. */
+  readonly #cancels = new Map<string, number>();
   readonly #rules: StoreRules;
   readonly #connections = new Set<Connection>();
   readonly #faults: readonly CallFault[];
@@ -99,6 +101,15 @@ export class Database {
     return this.#rules.get(task);
   }
 
+  /**
+   * Whether a task was canceled and this machine cannot know it yet: a cancel ends the claim of a
+   * task between two turns, and its notice takes as long as any other.
+   */
+  isCanceledUnseen(task: string, machine: Machine): boolean {
+    const seq = this.#cancels.get(task);
+    return seq !== undefined && (this.of(machine)?.told.get(task) ?? 0) < seq;
+  }
+
   fault(method: keyof StoreMethods): CallFault | undefined {
     const nth = (this.#calls.get(method) ?? 0) + 1;
     this.#calls.set(method, nth);
@@ -136,6 +147,7 @@ export class Database {
         this.world.broken('numbers have no gap', `${task}: ${row.seq} after ${all.length}`);
       const entry = decodeEntry(row.line);
       all.push(entry);
+      if (entry.type === 'cancel.requested') this.#cancels.set(task, row.seq);
       this.world.note(`commit ${task} ${row.seq} ${entry.type}`);
       this.onEntry(entry, task);
     }
@@ -161,6 +173,8 @@ export class Connection {
   #lastNotice = 0;
   #cutUntil = 0;
   closed = false;
+  /** The last entry of each task that the machine was told of. */
+  readonly told: Map<string, number> = new Map();
 
   constructor(db: Database, machine: Machine) {
     this.#db = db;
@@ -213,6 +227,7 @@ export class Connection {
 
   #tell(commit: Commit): void {
     if (this.closed) return;
+    this.told.set(commit.task, Math.max(commit.head, this.told.get(commit.task) ?? 0));
     for (const listener of this.#commitListeners) listener(commit);
   }
 

@@ -1,5 +1,6 @@
 import type { AgentContext, Entry, Turn } from '../../../src/event/types.ts';
 import type { Machine, World } from '../world.ts';
+import type { Database } from './database.ts';
 
 /** One call of an agent. */
 export interface AgentCall {
@@ -20,7 +21,7 @@ export class Ledger {
   readonly #world: World;
   readonly #clocksMove: boolean;
   readonly #isQuiet: boolean;
-  readonly #holders: ReadonlyMap<string, Machine>;
+  readonly #db: Database;
   readonly active: Set<AgentCall> = new Set();
   /** The text of the agent calls that ran to their end, by turn. */
   readonly texts: Map<string, string> = new Map();
@@ -32,17 +33,14 @@ export class Ledger {
   readonly #runs = new Map<string, number>();
   readonly #answers = new Map<string, unknown[]>();
 
-  /**
-   * `holders`: the machine that has claimed each task. `isQuiet`: no machine can lose a claim
-   * without noticing.
-   */
+  /** `isQuiet`: only a cancel can end a claim before its machine notices. */
   constructor(
     world: World,
-    holders: ReadonlyMap<string, Machine>,
+    db: Database,
     { clocksMove, isQuiet }: { readonly clocksMove: boolean; readonly isQuiet: boolean },
   ) {
     this.#isQuiet = isQuiet;
-    this.#holders = holders;
+    this.#db = db;
     this.#world = world;
     this.#clocksMove = clocksMove;
   }
@@ -71,11 +69,15 @@ export class Ledger {
     for (const other of this.active)
       if (other.machine === machine && other.turn.task === turn.task && !other.signal.aborted)
         this.#world.broken('a task has one run on a machine', `${turn.task} on ${machine.name}`);
-    if (this.#isQuiet && this.#holders.get(turn.task) !== machine && !signal.aborted)
+    if (this.#isQuiet && !signal.aborted && !this.#mayRun(turn.task, machine))
       this.#world.broken('an agent is called with a claim', `${turn.task} on ${machine.name}`);
     const call = { turn, machine, signal, text: '', finished: false };
     this.active.add(call);
     return call;
+  }
+
+  #mayRun(task: string, machine: Machine): boolean {
+    return this.#db.holders.get(task) === machine || this.#db.isCanceledUnseen(task, machine);
   }
 
   leave(call: AgentCall): void {
@@ -92,7 +94,7 @@ export class Ledger {
   stepBegins(turn: Turn, id: string, key: string, attempt: number, ctx: AgentContext): string {
     const name = `${turn.task} ${turn.messageId} ${id}`;
     // A process that was stopped past its lease does not know yet that it lost the task.
-    if (this.#steps.has(name) && this.#holders.get(turn.task) === this.#world.current)
+    if (this.#steps.has(name) && this.#db.holders.get(turn.task) === this.#world.current)
       this.#world.broken('a step does not run after its result is stored', name);
     if (ctx.signal.aborted) this.#world.broken('no step begins after the run was stopped', name);
     if (!key.includes(encodeURIComponent(turn.messageId)))

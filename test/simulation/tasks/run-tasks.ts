@@ -38,7 +38,7 @@ class TaskWorld {
     const clocksMove = plan.happenings.some((it) => it.do === 'clock' || it.do === 'kill');
     const isQuiet = !hasFaults(plan) || plan.sharing === 'alone';
     this.#db = new Database(world, plan.sharing, plan.callFaults);
-    this.#ledger = new Ledger(world, this.#db.holders, { clocksMove, isQuiet });
+    this.#ledger = new Ledger(world, this.#db, { clocksMove, isQuiet });
     this.#db.onEntry = (entry, task) => this.#committed(entry, task);
     for (const agent of plan.agents) this.#agents[agent.name] = scriptedAgent(agent, this.#ledger);
   }
