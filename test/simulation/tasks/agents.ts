@@ -59,10 +59,14 @@ async function* act(
     case 'ask':
     case 'both': {
       const id = `${turn.messageId}/q${index}`;
+      ledger.asks(turn.task, id, ctx.signal);
       const question = ctx.ask({ id, kind: 'question' });
       const sleep = action.do === 'both' ? ctx.sleep(`z${index}`, action.ms) : undefined;
-      const [{ content }] = await Promise.all([question, sleep]);
-      ledger.answered(turn.task, id, content);
+      const answer = question.then(({ content: given }) => {
+        ledger.answered(turn.task, id, given);
+        return given;
+      });
+      const [content] = await Promise.all([answer, sleep]);
       yield say(block, `${String(content)} `);
       return;
     }

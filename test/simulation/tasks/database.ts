@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../../src/errors.ts';
 import { decodeEntry } from '../../../src/event/entry-codec.ts';
+import { needsRun } from '../../../src/event/fold/advance.ts';
 import type { Entry, Snapshot } from '../../../src/event/types.ts';
 import { MemoryStorage } from '../../../src/task/memory/memory-storage.ts';
 import { StoreRules } from '../../../src/task/store/store-rules.ts';
@@ -25,7 +26,8 @@ export type Sharing =
 export interface CallFault {
   readonly method: keyof StoreMethods;
   readonly nth: number;
-  readonly how: 'before' | 'after' | 'stall';
+  /** `drain`: its machine is drained while the call is under way. */
+  readonly how: 'before' | 'after' | 'stall' | 'drain';
   readonly ms: number;
 }
 
@@ -54,6 +56,10 @@ export class Database {
   /** When the last call that was held back has its reply. */
   stalledUntil = 0;
   onEntry: (entry: Entry, task: string) => void = () => {};
+  /** Called when a machine gets to know that another one has its task. */
+  onLost: (task: string, machine: Machine) => void = () => {};
+  /** Drains a machine. */
+  onDrain: (machine: Machine) => void = () => {};
 
   constructor(world: World, sharing: Sharing, faults: readonly CallFault[]) {
     this.world = world;
@@ -124,10 +130,17 @@ export class Database {
   ): { readonly value: unknown; readonly commits: readonly Commit[] } {
     const value = callStoreMethod(this.#rules, method, args);
     const commits = this.#rules.takeCommits();
+    if (method === 'beat') this.#checkBeat(args[0] as readonly OldClaim[], value as BeatRow[]);
     for (const commit of commits) this.#keep(commit, by);
     for (const other of this.#connections)
       if (other !== by) for (const commit of commits) other.announce(commit);
     return { value, commits };
+  }
+
+  #checkBeat(claims: readonly OldClaim[], rows: readonly BeatRow[]): void {
+    for (const [index, { task, claim }] of rows.entries())
+      if (claim === 'held' && claims[index]?.epoch !== this.#epochs.get(task))
+        this.world.broken('an old claim is not renewed', task);
   }
 
   #keep({ task, rows, epoch, claimed }: Commit, by: Connection): void {
@@ -151,8 +164,15 @@ export class Database {
       this.world.note(`commit ${task} ${row.seq} ${entry.type}`);
       this.onEntry(entry, task);
     }
+    const last = all.at(-1);
+    const waits = rows.length > 0 && last?.type === 'run.suspended';
+    if (waits && claimed && !needsRun(this.#rules.get(task) as Snapshot))
+      this.world.broken('a task that waits is claimed by nobody', task);
   }
 }
+
+type OldClaim = Parameters<StoreMethods['beat']>[0][number];
+type BeatRow = Awaited<ReturnType<StoreMethods['beat']>>[number];
 
 interface Waiting {
   readonly reject: (error: unknown) => void;
@@ -248,10 +268,11 @@ export class Connection {
       };
       const isWrite = STORE_METHODS[method] === 'write';
       const fault = this.#db.fault(method);
-      let sent = world.now + this.#delay() + (fault?.how === 'stall' ? fault.ms : 0);
+      let sent = world.now + this.#delay() + (isHeld(fault) ? fault.ms : 0);
       if (fault) world.count(`store ${fault.how}`);
-      if (fault?.how === 'stall')
-        this.#db.stalledUntil = Math.max(this.#db.stalledUntil, sent + 100);
+      if (fault?.how === 'drain')
+        world.after(fault.ms / 2, world.outside, 'drain', () => this.#db.onDrain(this.machine));
+      if (isHeld(fault)) this.#db.stalledUntil = Math.max(this.#db.stalledUntil, sent + 100);
       if (isWrite || this.#db.sharing === 'alone') sent = Math.max(sent, this.#lastRequest);
       this.#lastRequest = Math.max(sent, this.#lastRequest);
       world.after(sent - world.now, database, `${method} of ${this.machine.name}`, () => {
@@ -263,6 +284,8 @@ export class Connection {
         try {
           result = this.#db.execute(method, args, this);
         } catch (error) {
+          if (method === 'append' && DuolaneError.from(error).code === 'invalid')
+            world.broken('a runner writes what the rules allow', String(error));
           return settle(`${method} refused`, world.now + back, () => rejectCall(error));
         }
         if (fault?.how === 'after') {
@@ -274,8 +297,18 @@ export class Connection {
         settle(`${method} done`, at, () => {
           for (const commit of result.commits) this.#tell(commit);
           resolve(result.value);
+          if (method === 'beat') this.#checkLost(result.value as readonly BeatRow[]);
         });
       });
+    });
+  }
+
+  /** What a heartbeat reports as lost must be stopped before anything else happens. */
+  #checkLost(rows: readonly BeatRow[]): void {
+    const lost = rows.filter(({ claim }) => claim === 'lost');
+    if (lost.length === 0) return;
+    this.#db.world.after(0, this.machine, 'beat lost', () => {
+      for (const { task } of lost) this.#db.onLost(task, this.machine);
     });
   }
 
@@ -294,3 +327,6 @@ export class Connection {
     this.#waiting.clear();
   }
 }
+
+const isHeld = (fault: CallFault | undefined): fault is CallFault =>
+  fault?.how === 'stall' || fault?.how === 'drain';

@@ -93,5 +93,14 @@ function mayFail(plan: Plan, name: string | undefined, code: string | undefined)
 
 const FAULTS = new Set(['kill', 'stop', 'drain', 'cut', 'down', 'clock']);
 
+/** The longest that a call may be held back in a run that is still prompt. */
+const PROMPT_STALL_MS = 300;
+
+/** Whether at most replies are lost: then a note reaches its agent in time. */
+export const isPrompt = ({ callFaults, happenings }: Plan): boolean =>
+  callFaults.every(
+    ({ how, ms }) => how === 'after' || (how === 'stall' && ms <= PROMPT_STALL_MS),
+  ) && !happenings.some((it) => FAULTS.has(it.do));
+
 export const hasFaults = ({ callFaults, happenings }: Plan): boolean =>
   callFaults.length > 0 || happenings.some((it) => FAULTS.has(it.do));

@@ -16,6 +16,12 @@ interface StoredStep {
   readonly output: unknown;
 }
 
+/** A question, or event, that a call of an agent waits for. */
+interface OpenQuestion {
+  readonly machine: Machine;
+  readonly signal: AbortSignal;
+}
+
 /** What agents did and got, and what the database has. Each method checks a law. */
 export class Ledger {
   readonly #world: World;
@@ -32,13 +38,27 @@ export class Ledger {
   readonly #until = new Map<string, number>();
   readonly #runs = new Map<string, number>();
   readonly #answers = new Map<string, unknown[]>();
+  readonly #open = new Map<string, OpenQuestion>();
+  readonly #promptMs: number | undefined;
 
-  /** `isQuiet`: only a cancel can end a claim before its machine notices. */
+  /**
+   * `isQuiet`: only a cancel can end a claim before its machine notices. `promptMs`: how long a note
+   * may take to its agent, if no fault can hold it back for longer.
+   */
   constructor(
     world: World,
     db: Database,
-    { clocksMove, isQuiet }: { readonly clocksMove: boolean; readonly isQuiet: boolean },
+    {
+      clocksMove,
+      isQuiet,
+      promptMs,
+    }: {
+      readonly clocksMove: boolean;
+      readonly isQuiet: boolean;
+      readonly promptMs: number | undefined;
+    },
   ) {
+    this.#promptMs = promptMs;
     this.#isQuiet = isQuiet;
     this.#db = db;
     this.#world = world;
@@ -55,7 +75,9 @@ export class Ledger {
       for (const { id, content } of entry.turn.answers ?? []) {
         const key = `${task} ${id}`;
         this.#answers.set(key, [...(this.#answers.get(key) ?? []), content]);
+        this.#expectAnswer(key);
       }
+    if (entry.type === 'cancel.requested') this.#expectAbort(task);
     if (entry.type !== 'step.stored') return;
     const key = `${task} ${this.#turnOf.get(task)} ${entry.id}`;
     if (entry.kind === 'sleep' && entry.until !== undefined) this.#until.set(key, entry.until);
@@ -120,7 +142,41 @@ export class Ledger {
       );
   }
 
+  /** An agent begins to wait for an answer. */
+  asks(task: string, id: string, signal: AbortSignal): void {
+    const key = `${task} ${id}`;
+    this.#open.set(key, { machine: this.#world.current, signal });
+    if (this.#answers.has(key)) this.#expectAnswer(key);
+  }
+
+  /** A heartbeat reported that another machine has the task. */
+  lost(task: string, machine: Machine): void {
+    if (this.#db.holders.get(task) === machine) return;
+    for (const { turn, machine: on, signal } of this.active)
+      if (turn.task === task && on === machine && !signal.aborted)
+        this.#world.broken('a lost claim stops its run', `${task} on ${machine.name}`);
+  }
+
+  #expectAnswer(key: string): void {
+    const open = this.#open.get(key);
+    if (!open || this.#promptMs === undefined) return;
+    this.#world.after(this.#promptMs, this.#world.outside, 'expect an answer', () => {
+      if (this.#open.get(key) === open && !open.signal.aborted && !open.machine.dead)
+        this.#world.broken('an answer reaches the agent that waits for it', key);
+    });
+  }
+
+  #expectAbort(task: string): void {
+    for (const call of this.active)
+      if (call.turn.task === task && this.#promptMs !== undefined)
+        this.#world.after(this.#promptMs, this.#world.outside, 'expect an abort', () => {
+          if (this.active.has(call) && !call.signal.aborted && !call.machine.dead)
+            this.#world.broken('a cancel reaches its agent', task);
+        });
+  }
+
   answered(task: string, id: string, content: unknown): void {
+    this.#open.delete(`${task} ${id}`);
     const known = this.#answers.get(`${task} ${id}`) ?? [];
     if (!known.includes(content))
       this.#world.broken('an answer belongs to its question', `${id}: ${String(content)}`);

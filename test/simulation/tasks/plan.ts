@@ -128,8 +128,9 @@ export function planTasks(seed: number): Plan {
     planAgent(random, `agent${index}`),
   );
   const tasks = Array.from({ length: random.int(1, 4) }, (_, index) => `t${index}`);
-  // A share of the runs is quiet: without faults, the laws are stricter.
+  // A share of the runs is quiet, or only loses replies: then the laws are stricter.
   const faulty = random.chance(0.85);
+  const losesReplies = faulty && random.chance(0.2);
   return {
     seed,
     sharing,
@@ -151,9 +152,9 @@ export function planTasks(seed: number): Plan {
     person: { minMs: 1, maxMs: random.pick([5, 500, 20_000]), twice: random.pick([0, 0.3]) },
     happenings: [
       ...tasks.flatMap((task) => planTask(random, task, agents, machines)),
-      ...(faulty ? planFaults(random, machines) : []),
+      ...(faulty && !losesReplies ? planFaults(random, machines) : []),
     ].toSorted((one, other) => one.at - other.at),
-    callFaults: faulty ? planCallFaults(random) : [],
+    callFaults: losesReplies ? planLostReplies(random) : faulty ? planCallFaults(random) : [],
     rests: random.chance(0.5),
     throwingLogger: random.chance(0.1),
   };
@@ -294,7 +295,17 @@ function planCallFaults(random: Random): CallFault[] {
   return Array.from({ length: random.int(0, 4) }, () => ({
     method: random.pick(FAULTY),
     nth: random.ms(1, 20),
-    how: random.pick(['before', 'after', 'after', 'stall'] as const),
+    how: random.pick(['before', 'after', 'after', 'stall', 'drain'] as const),
     ms: random.ms(1, 30_000),
   }));
+}
+
+/** Replies that are lost, and reads that take a little longer. */
+function planLostReplies(random: Random): CallFault[] {
+  return Array.from({ length: random.int(1, 8) }, () => {
+    const method = random.pick(['submit', 'submit', 'cancel', 'append', 'read', 'read'] as const);
+    const nth = random.int(1, 8);
+    if (method === 'read') return { method, nth, how: 'stall' as const, ms: random.int(1, 300) };
+    return { method, nth, how: 'after' as const, ms: random.ms(1, 500) };
+  });
 }

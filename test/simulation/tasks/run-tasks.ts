@@ -3,7 +3,7 @@ import { DuolaneError } from '../../../src/errors.ts';
 import type { Agent, Entry, Turn } from '../../../src/event/types.ts';
 import type { World } from '../world.ts';
 import { scriptedAgent } from './agents.ts';
-import { checkLog, follow, hasFaults } from './laws.ts';
+import { checkLog, follow, hasFaults, isPrompt } from './laws.ts';
 import { Database } from './database.ts';
 import { Ledger } from './ledger.ts';
 import { BUSY_MS, type Happening, type Plan } from './plan.ts';
@@ -38,7 +38,16 @@ class TaskWorld {
     const clocksMove = plan.happenings.some((it) => it.do === 'clock' || it.do === 'kill');
     const isQuiet = !hasFaults(plan) || plan.sharing === 'alone';
     this.#db = new Database(world, plan.sharing, plan.callFaults);
-    this.#ledger = new Ledger(world, this.#db, { clocksMove, isQuiet });
+    this.#ledger = new Ledger(world, this.#db, {
+      clocksMove,
+      isQuiet,
+      promptMs: isPrompt(plan) ? 2 * plan.log.heartbeatMs + 1000 : undefined,
+    });
+    this.#db.onLost = (task, machine) => this.#ledger.lost(task, machine);
+    this.#db.onDrain = (machine) => {
+      const on = this.#slots.findIndex((replica) => replica?.machine === machine);
+      if (on >= 0) this.#drain(on, 100, false);
+    };
     this.#db.onEntry = (entry, task) => this.#committed(entry, task);
     for (const agent of plan.agents) this.#agents[agent.name] = scriptedAgent(agent, this.#ledger);
   }
@@ -188,20 +197,8 @@ class TaskWorld {
         if (replica) world.stop(replica.machine, happening.ms);
         return;
       }
-      case 'drain': {
-        const replica = this.#slots[happening.on];
-        if (!replica?.isAlive) return;
-        const end = this.#begin();
-        replica.leaving = true;
-        // The next process opens the same file only when this one has gone.
-        this.#dispose(replica, happening.twice, () => {
-          end();
-          if (this.#slots[happening.on] !== replica) return;
-          this.#slots[happening.on] = undefined;
-          this.#restart(happening.on, happening.againMs, 0);
-        });
-        return this.#whenDead(replica, end);
-      }
+      case 'drain':
+        return this.#drain(happening.on, happening.againMs, happening.twice);
       case 'cut': {
         const replica = this.#slots[happening.on];
         if (replica) this.#db.of(replica.machine)?.cut(happening.ms);
@@ -214,6 +211,21 @@ class TaskWorld {
         if (replica) replica.machine.skewMs += happening.ms;
       }
     }
+  }
+
+  #drain(slot: number, againMs: number, twice: boolean): void {
+    const replica = this.#slots[slot];
+    if (!replica?.isAlive) return;
+    const end = this.#begin();
+    replica.leaving = true;
+    // The next process opens the same file only when this one has gone.
+    this.#dispose(replica, twice, () => {
+      end();
+      if (this.#slots[slot] !== replica) return;
+      this.#slots[slot] = undefined;
+      this.#restart(slot, againMs, 0);
+    });
+    this.#whenDead(replica, end);
   }
 
   /** Counts work that is not done. Returns the function that ends it, which may be called twice. */
