@@ -39,6 +39,8 @@ export class SessionTimeouts {
   readonly #doubt: SilenceTimer;
   readonly #limited = new Set<() => void>();
   #stalled = false;
+  /** The session has ended. An app may still end the input or interrupt, and no timer may start. */
+  #over = false;
 
   constructor(limits: TimeoutLimits, session: Watched) {
     this.#limits = limits;
@@ -71,12 +73,12 @@ export class SessionTimeouts {
 
   /** A result left turns in doubt: they count as merged if the CLI now stays silent. */
   expectTurn(): void {
-    this.#doubt.start();
+    if (!this.#over) this.#doubt.start();
   }
 
   /** Stdin was closed: the CLI must exit. */
   expectExit(): void {
-    this.#exit.start();
+    if (!this.#over) this.#exit.start();
   }
 
   /** An interrupt was written. Call the returned function when it is acknowledged. */
@@ -93,7 +95,9 @@ export class SessionTimeouts {
     });
   }
 
+  /** Stops all timers for good. */
   stop(): void {
+    this.#over = true;
     this.#stall?.stop();
     this.#exit.stop();
     this.#doubt.stop();
@@ -102,6 +106,7 @@ export class SessionTimeouts {
   }
 
   #within(ms: number, run: () => void): () => void {
+    if (this.#over) return () => {};
     const cancel = whileAwake(ms, () => {
       this.#limited.delete(cancel);
       run();
