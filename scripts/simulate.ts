@@ -1,4 +1,4 @@
-// `npm run simulate -- [--schedules N | --hours H] [--from N] [--seed S] [--defects]`: runs the real
+// `npm run simulate -- [--schedules N | --hours H] [--from N] [--seed S] [--part P] [--defects]`: runs the real
 // code in a world whose time, order and faults a seed decides. A schedule that breaks a law is shrunk
 // and printed. `--seed` runs one schedule and prints its trace; `--defects` looks how many schedules
 // find each mistake of test/simulation/defects.ts.
@@ -17,11 +17,13 @@ const { values, positionals } = parseArgs({
     hours: { type: 'string' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
+    part: { type: 'string' },
     defects: { type: 'boolean', default: false },
   },
   allowPositionals: true,
 });
 const CHUNK = 500;
+const { part } = values;
 const folder = mkdtempSync(join(tmpdir(), 'duolane-simulation-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 
@@ -31,7 +33,7 @@ else await many();
 
 async function one(seed: number): Promise<void> {
   const module = await bundle('./main.ts', folder);
-  const report = await runSchedules(module, { from: seed, trace: true, shrink: true });
+  const report = await runSchedules(module, { from: seed, trace: true, shrink: true, part });
   console.log(`trace hash ${report.hash}, ${report.events} events`);
   show(report);
 }
@@ -47,7 +49,12 @@ async function many(): Promise<void> {
     while (next < last && Date.now() < end) {
       const from = next;
       next = Math.min(next + CHUNK, last);
-      const report = await runSchedules(module, { from, schedules: next - from, shrink: true });
+      const report = await runSchedules(module, {
+        from,
+        schedules: next - from,
+        shrink: true,
+        part,
+      });
       reports.push(report);
       show(report);
     }
@@ -74,7 +81,7 @@ async function defects(schedules: number): Promise<void> {
   );
   for (const defect of chosen) {
     const module = await bundle('./main.ts', folder, [defect]);
-    const report = await runSchedules(module, { schedules });
+    const report = await runSchedules(module, { schedules, part: defect.part });
     const [failure] = report.failures;
     if (failure) found++;
     const result = failure ? `found: ${failure.law}` : 'not found';

@@ -1,12 +1,16 @@
 import type { Patch } from './bundle.ts';
+import type { AnyPlan } from './parts.ts';
 
 /** A mistake that the simulator must find. */
 export interface Defect extends Patch {
   readonly name: string;
+  /** The part whose schedules find it. */
+  readonly part: AnyPlan['part'];
 }
 
 const defect = (name: string, file: string, from: string, to: string): Defect => ({
   name,
+  part: /^(task|event)\//.test(file) ? 'tasks' : 'host',
   file: `src/${file}`,
   from,
   to,
@@ -289,5 +293,96 @@ export const DEFECTS: readonly Defect[] = [
     'event/fold/recover-run.ts',
     'if (!snapshot.canceling) return events;',
     'if (Date.now() > 0) return events;',
+  ),
+  defect(
+    'a second dispose begins again',
+    'host/session/agent-session.ts',
+    'return (this.#disposing ??= this.#dispose());',
+    'return this.#dispose();',
+  ),
+  defect(
+    'a response that is lost is not reported',
+    'host/session/agent-session.ts',
+    'this.#parts.lanes.lostResponse(frame, reason, request);',
+    '',
+  ),
+  defect(
+    'a broken transport leaves the timers of a session',
+    'host/session/agent-session.ts',
+    'this.#timeouts.stop();\n',
+    '',
+  ),
+  defect(
+    'timers start after the end of a session',
+    'host/session/session-timeouts.ts',
+    'if (!this.#over) this.#exit.start();',
+    'this.#exit.start();',
+  ),
+  defect(
+    'the limit of an interrupt is forgotten',
+    'host/session/session-timeouts.ts',
+    'for (const cancel of this.#limited) cancel();',
+    '',
+  ),
+  defect(
+    'stdin closes before the result of a turn',
+    'host/session/stdin-gate.ts',
+    'this.#turns.open > 0 ||\n',
+    '',
+  ),
+  defect(
+    'stdin closes although a call is open',
+    'host/session/stdin-gate.ts',
+    'this.#requests.pendingCount > 0 ||\n',
+    '',
+  ),
+  defect('a query does not end its input', 'host/query/query.ts', '    session.endInput();\n', ''),
+  defect(
+    'a process that ignores SIGTERM is left',
+    'host/launch/custom-process.ts',
+    "child.kill('SIGKILL');",
+    '',
+  ),
+  defect(
+    'a broken pipe goes unnoticed',
+    'host/frames/pipe-writer.ts',
+    'this.#transport.write(text, (reason) => this.#lose(frames, reason));',
+    'this.#transport.write(text);',
+  ),
+  defect(
+    'a call that is repeated runs twice',
+    'wire/control-peer.ts',
+    'if (this.#incoming.has(id) || this.#withdrawn.has(id)) {',
+    'if (this.#withdrawn.has(id)) {',
+  ),
+  defect(
+    'a dispose does not stop tools',
+    'wire/control-peer.ts',
+    'const aborted = this.#abortServing(reason);',
+    'const aborted: readonly ControlEffect[] = [];',
+  ),
+  defect(
+    'a tool goes on after its CLI is gone',
+    'wire/control-peer.ts',
+    'return [...rejected, ...this.#abortServing(reason)];',
+    'return rejected;',
+  ),
+  defect(
+    'a request waits for a CLI that is gone',
+    'wire/control-peer.ts',
+    'return [...rejected, ...this.#abortServing(reason)];',
+    'return this.#abortServing(reason);',
+  ),
+  defect(
+    'a request keeps listening to its signal',
+    'wire/control-link.ts',
+    'return result.finally(unlisten);',
+    'return result;',
+  ),
+  defect(
+    'calls of a CLI that is gone are not reported',
+    'wire/control-link.ts',
+    'for (const id of this.#peer.incoming.keys())\n      this.#run',
+    'for (const id of [] as string[])\n      this.#run',
   ),
 ];

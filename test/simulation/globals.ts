@@ -17,6 +17,9 @@ export function enter(next: World | undefined): void {
   world = next;
 }
 
+/** Marks the timers of `AbortSignal.timeout`, which nobody can clear. */
+export const SIGNAL_TIMER = 'timer of a signal';
+
 type Callback = (...args: unknown[]) => void;
 
 const timeout = (run: Callback, ms = 1, ...args: unknown[]): VirtualTimer =>
@@ -58,7 +61,8 @@ const abortError = ({ reason }: AbortSignal): Error =>
 
 function timeoutSignal(ms: number): AbortSignal {
   const controller = new AbortController();
-  timeout(() => controller.abort(new DOMException('timed out', 'TimeoutError')), ms);
+  const abort = (): void => controller.abort(new DOMException('timed out', 'TimeoutError'));
+  timeout(abort, ms).where = SIGNAL_TIMER;
   return controller.signal;
 }
 

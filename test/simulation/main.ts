@@ -1,7 +1,8 @@
 // Runs in a process of its own, since it replaces the clocks of Node. Prints one line of JSON.
 import { parseArgs } from 'node:util';
 import { describePlan, shrink } from './shrink.ts';
-import { planTasks, realNow, simulate } from './simulate.ts';
+import { PARTS } from './parts.ts';
+import { planOf, realNow, simulate } from './simulate.ts';
 
 /** What one process has run. */
 export interface Report {
@@ -33,11 +34,14 @@ const { values } = parseArgs({
     failures: { type: 'string', default: '1' },
     /** Ends after so much time. */
     seconds: { type: 'string' },
+    /** Runs only this part. */
+    part: { type: 'string' },
     shrink: { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
   },
 });
 const from = Number(values.from);
+const part = PARTS.find((each) => each === values.part);
 const end = realNow() + Number(values.seconds ?? Infinity) * 1000;
 const began = realNow();
 const counts: Record<string, number> = {};
@@ -45,7 +49,7 @@ const failures: Failure[] = [];
 let [schedules, events, virtualMs, hash] = [0, 0, 0, 0];
 const last = from + Number(values.schedules);
 for (let seed = from; seed < last && realNow() < end; seed++) {
-  const plan = planTasks(seed);
+  const plan = planOf(seed, part);
   const outcome = await simulate(plan, { trace: values.trace });
   schedules++;
   events += outcome.events;

@@ -1,6 +1,5 @@
 import { enter, replaceGlobals } from './globals.ts';
-import { planTasks, type Plan } from './tasks/plan.ts';
-import { runTasks } from './tasks/run-tasks.ts';
+import { type AnyPlan, planOf, runPlan } from './parts.ts';
 import { realNow } from './real.ts';
 import { type Violation, World } from './world.ts';
 
@@ -33,7 +32,7 @@ function prepare(): void {
 
 /** Runs one schedule to its end. */
 export async function simulate(
-  plan: Plan,
+  plan: AnyPlan,
   { trace = false }: { readonly trace?: boolean } = {},
 ): Promise<Outcome> {
   prepare();
@@ -41,7 +40,7 @@ export async function simulate(
   running = world;
   enter(world);
   try {
-    await runTasks(world, plan);
+    await runPlan(world, plan);
   } catch (error) {
     world.broken('the simulation itself works', String((error as Error).stack));
   }
@@ -49,4 +48,4 @@ export async function simulate(
   return { seed, hash, events, virtualMs: now, counts, violations, lines };
 }
 
-export { planTasks, realNow };
+export { planOf, realNow };

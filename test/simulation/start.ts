@@ -7,10 +7,10 @@ const run = promisify(execFile);
 /** Runs schedules in a process of its own. `module` is what `bundle` returned. */
 export async function runSchedules(
   module: string,
-  options: Readonly<Record<string, number | true>>,
+  options: Readonly<Record<string, number | string | true | undefined>>,
 ): Promise<Report> {
   const flags = Object.entries(options).flatMap(([name, value]) =>
-    value === true ? [`--${name}`] : [`--${name}`, String(value)],
+    value === undefined ? [] : value === true ? [`--${name}`] : [`--${name}`, String(value)],
   );
   const { stdout } = await run(process.execPath, [module, ...flags], { maxBuffer: 1 << 28 });
   return JSON.parse(stdout) as Report;

@@ -69,6 +69,7 @@ export interface Person {
 
 /** One schedule: everything that is decided before the run begins. */
 export interface Plan {
+  readonly part: 'tasks';
   readonly seed: number;
   readonly sharing: Sharing;
   readonly machines: number;
@@ -132,6 +133,7 @@ export function planTasks(seed: number): Plan {
   const faulty = random.chance(0.85);
   const losesReplies = faulty && random.chance(0.2);
   return {
+    part: 'tasks',
     seed,
     sharing,
     machines,
@@ -309,3 +311,32 @@ function planLostReplies(random: Random): CallFault[] {
     return { method, nth, how: 'after' as const, ms: random.ms(1, 500) };
   });
 }
+
+/** Plans that have one thing less than this one, the largest change first. */
+export function* smallerPlans(plan: Plan): Generator<Plan> {
+  for (const smaller of plansWithLess(plan)) yield withExistingMachines(smaller);
+}
+
+function* plansWithLess(plan: Plan): Generator<Plan> {
+  const { happenings, callFaults, agents } = plan;
+  for (let size = happenings.length; size >= 1; size = size >> 1)
+    for (let from = 0; from < happenings.length; from += size)
+      yield { ...plan, happenings: happenings.toSpliced(from, size) };
+  if (callFaults.length > 0) yield { ...plan, callFaults: [] };
+  for (const index of callFaults.keys())
+    yield { ...plan, callFaults: callFaults.toSpliced(index, 1) };
+  if (plan.machines > 1) yield { ...plan, machines: plan.machines - 1 };
+  for (const [index, agent] of agents.entries())
+    for (const action of agent.actions.keys()) {
+      const actions = agent.actions.toSpliced(action, 1);
+      yield { ...plan, agents: agents.with(index, { ...agent, actions }) };
+    }
+  if (plan.throwingLogger) yield { ...plan, throwingLogger: false };
+  if (plan.person.twice > 0) yield { ...plan, person: { ...plan.person, twice: 0 } };
+}
+
+// A machine that no longer exists is replaced by one that does.
+const withExistingMachines = (plan: Plan): Plan => ({
+  ...plan,
+  happenings: plan.happenings.map((it) => ('on' in it ? { ...it, on: it.on % plan.machines } : it)),
+});
