@@ -17,6 +17,7 @@ export class Child extends EventEmitter implements SpawnedProcess {
   readonly stdout: Readable;
   exitCode: number | null = null;
   hasExited = false;
+  exitedAt: number = Infinity;
   /** Called on the machine of the child. */
   onInput: (chunk: Buffer) => void = () => {};
   onInputEnd: () => void = () => {};
@@ -110,6 +111,7 @@ export class Child extends EventEmitter implements SpawnedProcess {
   exit(code: number | null, signal: NodeJS.Signals | null = null): void {
     if (this.hasExited) return;
     this.hasExited = true;
+    this.exitedAt = this.#world.now;
     this.exitCode = code;
     const world = this.#world;
     world.kill(this.machine);

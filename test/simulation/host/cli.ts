@@ -14,6 +14,7 @@ export class ScriptedCli {
   readonly #decoder = new JsonlDecoder();
   readonly #queue: string[] = [];
   readonly #waiting = new Map<string, () => void>();
+  readonly #background: Promise<void>[] = [];
   #lines = 0;
   #ids = 0;
   #turn = 0;
@@ -98,6 +99,7 @@ export class ScriptedCli {
         ...named,
       });
       this.#ledger.results++;
+      await Promise.all(this.#background.splice(0));
       await this.#pause(1);
     }
     this.#busy = false;
@@ -124,7 +126,11 @@ export class ScriptedCli {
       case 'pause':
         return this.#pause(action.ms);
       case 'call':
-        await Promise.all(action.tools.map((tool) => this.#answered(this.#call(tool))));
+        {
+          const calls = action.tools.map((tool) => this.#answered(this.#call(tool)));
+          if (action.background) this.#background.push(...calls);
+          else await Promise.all(calls);
+        }
         return;
       case 'withdraw': {
         const id = this.#call(action.tool);

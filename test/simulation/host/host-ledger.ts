@@ -12,10 +12,12 @@ interface Call {
   written: number;
   lost: number;
   arrived: number;
+  writtenAt: number;
 }
 
 interface ToolRun {
-  readonly n: number;
+  /** Undefined for a question about a permission. */
+  readonly n: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -37,7 +39,7 @@ export class HostLedger {
   // ——— the side of the CLI
 
   asked(id: string, n: number | undefined): void {
-    const none = { delivered: 0, withdrawn: false, written: 0, lost: 0, arrived: 0 };
+    const none = { delivered: 0, withdrawn: false, written: 0, lost: 0, arrived: 0, writtenAt: 0 };
     this.#calls.set(id, { n, ...none });
   }
 
@@ -85,7 +87,10 @@ export class HostLedger {
     const call = this.#calls.get(id);
     if (!call) return this.#world.broken('an answer has a question', id);
     if (frame.lost) call.lost++;
-    else call.written++;
+    else {
+      call.written++;
+      call.writtenAt = this.#world.now;
+    }
     if (call.written > call.delivered || call.lost > call.delivered)
       this.#world.broken('a call is answered once', `${id}: ${call.written}, lost ${call.lost}`);
   }
@@ -96,7 +101,14 @@ export class HostLedger {
     const call = [...this.#calls.values()].find((each) => each.n === n);
     if (!call || runs > call.delivered)
       this.#world.broken('a tool runs once for a call', `${n}: ${runs} times`);
+    for (const other of this.active)
+      if (other.n === n) this.#world.broken('a call runs once at a time', `${n}`);
     if (signal.aborted) this.#world.broken('no tool begins after it was stopped', `${n}`);
+    return this.begins(n, signal);
+  }
+
+  /** A handler of the app begins. */
+  begins(n: number | undefined, signal: AbortSignal): ToolRun {
     const run = { n, signal };
     this.active.add(run);
     return run;
@@ -105,19 +117,23 @@ export class HostLedger {
   // ——— at the end
 
   /**
-   * `isClosed`: the app closed the session, so that responses were not needed. `mayDie`: the CLI
-   * may end with a response in its pipe.
+   * `isClosed`: the app closed the session, so that responses were not needed. `takenUntil`: what
+   * was written before that time arrives, unless the pipe breaks.
    */
-  check(isClosed: boolean, mayDie: boolean): void {
+  check(isClosed: boolean, takenUntil: number): void {
+    this.checkStopped();
+    for (const [id, { delivered, withdrawn, written, lost, ...call }] of this.#calls) {
+      if (written > 0 && call.writtenAt < takenUntil && call.arrived + lost === 0)
+        this.#world.broken('an answer arrives or is reported lost', id);
+      if (delivered > 0 && written + lost === 0 && !withdrawn && !isClosed)
+        this.#world.broken('each call is answered or reported lost', id);
+    }
+  }
+
+  /** The session is over or closing: every handler must know. */
+  checkStopped(): void {
     for (const { n, signal } of this.active)
       if (!signal.aborted) this.#world.broken('a tool is stopped with its session', `call ${n}`);
-    if (isClosed) return;
-    for (const [id, { delivered, withdrawn, written, lost, arrived }] of this.#calls) {
-      if (delivered === 0 || withdrawn) continue;
-      if (written + lost === 0) this.#world.broken('each call is answered or reported lost', id);
-      if (!mayDie && arrived + lost === 0)
-        this.#world.broken('an answer arrives or is reported lost', id);
-    }
   }
 
   /** In a run without faults every answer arrives. */

@@ -1,5 +1,8 @@
 import { Random } from '../random.ts';
 
+/** The longest delay of a timer. */
+export const NEVER_MS = 0x7fffffff;
+
 /** How a tool of the app behaves: the CLI says it in the arguments. */
 export interface ToolPlan {
   readonly act: 'return' | 'throw' | 'hang' | 'deaf';
@@ -11,9 +14,15 @@ export type CliAction =
   | { readonly do: 'say'; readonly messages: number }
   | { readonly do: 'pause'; readonly ms: number }
   /** Calls tools of the app, all at once. */
-  | { readonly do: 'call'; readonly tools: readonly ToolPlan[] }
+  | {
+      readonly do: 'call';
+      readonly tools: readonly ToolPlan[];
+      /** The turn does not wait for them. */
+      readonly background: boolean;
+    }
   /** Calls a tool and withdraws the call. */
   | { readonly do: 'withdraw'; readonly tool: ToolPlan; readonly ms: number }
+  /** Asks for a permission; a person may never answer. */
   | { readonly do: 'permit'; readonly ms: number };
 
 /** What the app does with its session or query, and when. */
@@ -148,11 +157,12 @@ function planCliAction(random: Random): CliAction {
       return {
         do: 'call',
         tools: Array.from({ length: random.int(1, 3) }, () => planTool(random)),
+        background: random.chance(0.3),
       };
     case 'withdraw':
       return { do: 'withdraw', tool: planTool(random), ms: random.ms(0, 500) };
     default:
-      return { do: 'permit', ms: random.ms(0, 500) };
+      return { do: 'permit', ms: random.chance(0.1) ? NEVER_MS : random.ms(0, 500) };
   }
 }
 

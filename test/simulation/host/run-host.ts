@@ -16,7 +16,14 @@ import type { Machine, World } from '../world.ts';
 import { Child } from './child.ts';
 import { ScriptedCli } from './cli.ts';
 import { HostLedger } from './host-ledger.ts';
-import { type AppAction, HOST_BUSY_MS, type HostPlan, type ToolPlan } from './plan.ts';
+import {
+  type AppAction,
+  type CliAction,
+  HOST_BUSY_MS,
+  type HostPlan,
+  NEVER_MS,
+  type ToolPlan,
+} from './plan.ts';
 
 /** When the app closes what is still open, and how long everything then has to end. */
 const CLOSE_MS = HOST_BUSY_MS + 90_000;
@@ -47,8 +54,8 @@ class HostWorld {
   #child: Child | undefined;
   #session: Promise<Session> | undefined;
   #query: Query | undefined;
-  /** The app closed the session, or its input by force. */
-  #closed = false;
+  /** When the app closed the session, or its input by force. */
+  #closedAt = Infinity;
   #failure: unknown;
   #readToEnd = false;
   /** It was closed before its end, so that responses were not needed. */
@@ -114,7 +121,8 @@ class HostWorld {
       mcpServers: { app: server },
       logger: loggerOf(plan.throwingLogger ? thrower : silent),
       canUseTool: async (_name, input, { signal }) => {
-        await pause(Number(input['ms']), signal);
+        const run = this.#ledger.begins(undefined, signal);
+        await pause(Number(input['ms']), signal).finally(() => this.#ledger.active.delete(run));
         return { behavior: 'allow', updatedInput: input };
       },
       onFrame: (frame) => {
@@ -128,7 +136,7 @@ class HostWorld {
   async #runTool({ n, act, ms }: ToolPlan & { n: number }, signal: AbortSignal): Promise<string> {
     const run = this.#ledger.toolBegins(n, signal);
     try {
-      if (act === 'hang') await pause(0x7fffffff, signal);
+      if (act === 'hang') await pause(NEVER_MS, signal);
       await pause(ms, act === 'deaf' ? undefined : signal);
       if (act === 'throw') throw new Error('as planned');
       return `result ${n}`;
@@ -195,7 +203,7 @@ class HostWorld {
       case 'endInput':
         return this.#endInput(action.force);
       case 'abort':
-        this.#closed = true;
+        this.#closedAt = Math.min(this.#closedAt, this.#world.now);
         if (this.#query) return this.#abort.abort();
         return this.#dispose(1);
       default:
@@ -216,15 +224,18 @@ class HostWorld {
   }
 
   #endInput(force: boolean): void {
-    if (force && this.#session) this.#closed = true;
+    if (force && this.#session) this.#closedAt = Math.min(this.#closedAt, this.#world.now);
     this.#with('endInput', async (session) => session.endInput({ force }));
   }
 
   #dispose(times: number): void {
-    this.#closed = true;
+    this.#closedAt = Math.min(this.#closedAt, this.#world.now);
     for (let each = 0; each < times; each++) {
       if (this.#query) this.#track('dispose', this.#query[Symbol.asyncDispose](), this.#refused);
-      const closing = this.#session?.then((session) => session[Symbol.asyncDispose]());
+      const closing = this.#session?.then((session) => {
+        this.#world.after(0, this.#host, 'closing', () => this.#ledger.checkStopped());
+        return session[Symbol.asyncDispose]();
+      });
       if (closing) this.#track('dispose', closing, this.#refused);
     }
   }
@@ -275,7 +286,7 @@ class HostWorld {
   async #readQuery(run: Query): Promise<void> {
     await this.#loop(run as AsyncIterable<JsonObject>, this.#plan.reader.leaveAfter);
     if (this.#plan.reader.leaveAfter === undefined) this.#readToEnd = true;
-    else this.#closed = true;
+    else this.#closedAt = Math.min(this.#closedAt, this.#world.now);
   }
 
   async #loop(items: AsyncIterable<JsonObject>, leaveAfter = Infinity): Promise<void> {
@@ -287,7 +298,7 @@ class HostWorld {
           this.#seen.push(uuid);
         if (pauseMs > 0) await pause(pauseMs, undefined);
         if (++count <= leaveAfter) continue;
-        if (this.#query) this.#closed = true;
+        if (this.#query) this.#closedAt = Math.min(this.#closedAt, this.#world.now);
         if (how === 'break') break;
         throw own();
       }
@@ -303,7 +314,7 @@ class HostWorld {
     // A tap that throws is not called again, and so sees no response.
     if (throwingTap) return true;
     // The error of a query without a reader is not seen.
-    if (this.#closed || (kind === 'query' && reader.lane === 'none')) return true;
+    if (this.#closedAt < Infinity || (kind === 'query' && reader.lane === 'none')) return true;
     const code = this.#failure instanceof DuolaneError ? this.#failure.code : undefined;
     return code === 'timeout' || this.#ledger.active.size > 0;
   }
@@ -321,13 +332,19 @@ class HostWorld {
       listeners += getEventListeners(signal, 'abort').length;
     if (listeners > 0) world.broken('no listener is left after dispose', `${listeners}`);
     if (this.#child && !this.#child.hasExited) world.broken('no process is left', 'cli');
-    const mayDie = this.#plan.faults.some(({ do: what }) => what.startsWith('die'));
-    this.#ledger.check(this.#closedEarly, mayDie);
+    this.#ledger.check(this.#closedEarly, this.#takenUntil());
     this.#checkSeen();
     if (!isQuiet(this.#plan)) return;
     this.#ledger.checkArrived();
     if (this.#failure !== undefined)
       world.broken('a session fails for a reason', String((this.#failure as Error).stack));
+  }
+
+  /** A CLI that runs reads its input within a second, unless it is stopped. */
+  #takenUntil(): number {
+    const { faults, throwingTap } = this.#plan;
+    if (throwingTap || faults.some(({ do: what }) => what === 'stop')) return 0;
+    return Math.min(this.#child?.exitedAt ?? 0, this.#closedAt) - 1000;
   }
 
   /** A reader sees the messages in their order, without a gap; `response` skips some. */
@@ -362,4 +379,9 @@ const isQuiet = ({ kind, reader, faults, cli, actions, turns }: HostPlan): boole
   !cli.ignoresInterrupt &&
   !cli.failsTurns &&
   !actions.some((action) => LOUD.has(action.do)) &&
-  !turns.flat().some((each) => each.do === 'call' && each.tools.some(({ act }) => act === 'hang'));
+  !turns.flat().some(hangs);
+
+const hangs = (action: CliAction): boolean =>
+  action.do === 'call'
+    ? action.tools.some(({ act }) => act === 'hang')
+    : action.do === 'permit' && action.ms === NEVER_MS;
