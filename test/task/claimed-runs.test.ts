@@ -104,3 +104,23 @@ test('a run that is drained before its agent is called goes on elsewhere', async
   const { state, text } = await until(second.log, 't', ({ state }) => isFinal(state));
   expect([state, text, calls]).toEqual(['completed', 'done', 2]);
 });
+
+test('a suspended run that times out before its agent is called fails', async () => {
+  await using world = new World(memoryDatabase());
+  const agent: Agent = async function* (_turn, ctx) {
+    await ctx.waitFor('event');
+    yield say('done');
+  };
+  const first = world.replica();
+  const runner = first.runner({ agent }, { suspendAfterMs: 0 });
+  await runner.submit(turn('agent', 't'));
+  await until(first.log, 't', ({ suspended }) => suspended === true);
+  await runner[Symbol.asyncDispose]();
+  // The next call of the agent must read what the first one stored, and cannot.
+  const second = world.replica();
+  second.faults.failsBefore = (method) => method === 'read';
+  second.runner({ agent }, { timeoutMs: 50 });
+  await first.log.submit(answer('agent', 't', 'event'));
+  const { state } = await until(first.log, 't', (snapshot) => isFinal(snapshot.state));
+  expect(state).toBe('failed');
+});

@@ -204,9 +204,11 @@ function traceOf({ metadata = {} }: Turn): AgentContext['trace'] {
 }
 
 /** The end of a run whose own events the log refused. */
-function failed({ running, calls, text }: Snapshot, turn: Turn, error: DuolaneError): AgentEvent[] {
+function failed(snapshot: Snapshot, turn: Turn, error: DuolaneError): AgentEvent[] {
+  const { running, suspended, calls, text } = snapshot;
   return [
-    ...(running ? [] : [{ type: 'run.started', turn: turn.messageId } as const]),
+    // A suspended run goes on with this event, too: the log refuses any other one.
+    ...(running && !suspended ? [] : [{ type: 'run.started', turn: turn.messageId } as const]),
     ...failOpenCalls(calls, 'interrupted'),
     { type: 'run.finished', outcome: 'failed', text, error: error.toJSON() },
   ];
