@@ -1,11 +1,11 @@
 import type { Patch } from './bundle.ts';
-import type { AnyPlan } from './parts.ts';
+import type { PartName } from './part-names.ts';
 
 /** A mistake that the simulator must find. */
 export interface Defect extends Patch {
   readonly name: string;
   /** The part whose schedules find it. */
-  readonly part: AnyPlan['part'];
+  readonly part: PartName;
 }
 
 const defect = (name: string, file: string, from: string, to: string): Defect => ({

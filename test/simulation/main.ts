@@ -1,7 +1,7 @@
 // Runs in a process of its own, since it replaces the clocks of Node. Prints one line of JSON.
 import { parseArgs } from 'node:util';
 import { describePlan, shrink } from './shrink.ts';
-import { PARTS } from './parts.ts';
+import { PART_NAMES } from './part-names.ts';
 import { planOf, realNow, simulate } from './simulate.ts';
 
 /** What one process has run. */
@@ -41,7 +41,7 @@ const { values } = parseArgs({
   },
 });
 const from = Number(values.from);
-const part = PARTS.find((each) => each === values.part);
+const part = PART_NAMES.find((each) => each === values.part);
 const end = realNow() + Number(values.seconds ?? Infinity) * 1000;
 const began = realNow();
 const counts: Record<string, number> = {};

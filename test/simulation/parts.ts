@@ -1,5 +1,6 @@
 import { type HostPlan, planHost, smallerHostPlans } from './host/plan.ts';
 import { runHost } from './host/run-host.ts';
+import { PART_NAMES, type PartName } from './part-names.ts';
 import { type Plan, planTasks, smallerPlans } from './tasks/plan.ts';
 import { runTasks } from './tasks/run-tasks.ts';
 import type { World } from './world.ts';
@@ -7,12 +8,9 @@ import type { World } from './world.ts';
 /** One schedule of one part of the product. */
 export type AnyPlan = Plan | HostPlan;
 
-/** The parts in turn: the seed decides which one a schedule is of. */
-export const PARTS: readonly AnyPlan['part'][] = ['tasks', 'host'];
-
 /** The plan of a seed. Without a part, the seeds take turns. */
-export function planOf(seed: number, only?: AnyPlan['part']): AnyPlan {
-  const part = only ?? PARTS[seed % PARTS.length];
+export function planOf(seed: number, only?: PartName): AnyPlan {
+  const part = only ?? PART_NAMES[seed % PART_NAMES.length];
   return part === 'host' ? planHost(seed) : planTasks(seed);
 }
 

@@ -101,9 +101,10 @@ export function planHost(seed: number): HostPlan {
     part: 'host',
     seed,
     kind,
-    turns: Array.from({ length: turns }, () =>
-      Array.from({ length: random.int(1, 4) }, () => planCliAction(random)),
-    ),
+    turns: Array.from({ length: turns }, () => [
+      ...Array.from({ length: random.int(1, 4) }, () => planCliAction(random)),
+      ...(random.chance(0.3) ? [planLateCall(random)] : []),
+    ]),
     cli: {
       namesTurns: random.chance(0.6),
       startMs: random.ms(0, 500),
@@ -143,9 +144,16 @@ export function planHost(seed: number): HostPlan {
 function planTool(random: Random): ToolPlan {
   return {
     act: random.pick(['return', 'return', 'return', 'throw', 'hang', 'deaf'] as const),
-    ms: random.pick([0, random.ms(0, 50), random.ms(0, 4000)]),
+    ms: random.pick([0, random.ms(0, 50), random.int(0, 4000)]),
   };
 }
+
+/** A call whose answer comes after the result of its turn. */
+const planLateCall = (random: Random): CliAction => ({
+  do: 'call',
+  tools: [{ act: 'return', ms: random.int(0, 1000) }],
+  background: true,
+});
 
 function planCliAction(random: Random): CliAction {
   switch (random.pick(['say', 'say', 'pause', 'call', 'call', 'withdraw', 'permit'] as const)) {
@@ -153,12 +161,10 @@ function planCliAction(random: Random): CliAction {
       return { do: 'say', messages: random.int(1, 5) };
     case 'pause':
       return { do: 'pause', ms: random.ms(0, 2000) };
-    case 'call':
-      return {
-        do: 'call',
-        tools: Array.from({ length: random.int(1, 3) }, () => planTool(random)),
-        background: random.chance(0.3),
-      };
+    case 'call': {
+      const tools = Array.from({ length: random.int(1, 3) }, () => planTool(random));
+      return { do: 'call', tools, background: random.chance(0.4) };
+    }
     case 'withdraw':
       return { do: 'withdraw', tool: planTool(random), ms: random.ms(0, 500) };
     default:

@@ -368,7 +368,7 @@ async function* messagesOf(session: Session): AsyncGenerator<JsonObject> {
     if (lane === 'message' && direction === 'in') yield data as JsonObject;
 }
 
-const LOUD = new Set(['interrupt', 'abort', 'dispose', 'endInput']);
+const LOUD = new Set(['interrupt', 'abort', 'dispose']);
 
 /** Whether nothing goes wrong, and the app waits for the end. */
 const isQuiet = ({ kind, reader, faults, cli, actions, turns }: HostPlan): boolean =>
@@ -378,7 +378,7 @@ const isQuiet = ({ kind, reader, faults, cli, actions, turns }: HostPlan): boole
   cli.stays === 'no' &&
   !cli.ignoresInterrupt &&
   !cli.failsTurns &&
-  !actions.some((action) => LOUD.has(action.do)) &&
+  !actions.some((it) => LOUD.has(it.do) || (it.do === 'endInput' && it.force)) &&
   !turns.flat().some(hangs);
 
 const hangs = (action: CliAction): boolean =>
