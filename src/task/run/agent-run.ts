@@ -205,10 +205,12 @@ function traceOf({ metadata = {} }: Turn): AgentContext['trace'] {
 
 /** The end of a run whose own events the log refused. */
 function failed(snapshot: Snapshot, turn: Turn, error: DuolaneError): AgentEvent[] {
-  const { running, suspended, calls, text } = snapshot;
+  const { running, suspended, attempt, calls, text } = snapshot;
+  const start = { type: 'run.started', turn: turn.messageId } as const;
   return [
-    // A suspended run goes on with this event, too: the log refuses any other one.
-    ...(running && !suspended ? [] : [{ type: 'run.started', turn: turn.messageId } as const]),
+    ...(running ? [] : [start]),
+    // A suspended run goes on with its next attempt: the log refuses any other event.
+    ...(running && suspended ? [{ ...start, attempt: attempt + 1 }] : []),
     ...failOpenCalls(calls, 'interrupted'),
     { type: 'run.finished', outcome: 'failed', text, error: error.toJSON() },
   ];
