@@ -17,7 +17,7 @@ export function enter(next: World | undefined): void {
   world = next;
 }
 
-/** Marks the timers of `AbortSignal.timeout`, which nobody can clear. */
+/** Marks the timers of `AbortSignal.timeout`, which cannot be cleared. */
 export const SIGNAL_TIMER = 'timer of a signal';
 
 type Callback = (...args: unknown[]) => void;

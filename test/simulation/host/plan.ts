@@ -13,7 +13,7 @@ export interface ToolPlan {
 export type CliAction =
   | { readonly do: 'say'; readonly messages: number }
   | { readonly do: 'pause'; readonly ms: number }
-  /** Calls tools of the app, all at once. */
+  /** Calls tools of the app, all in parallel. */
   | {
       readonly do: 'call';
       readonly tools: readonly ToolPlan[];

@@ -167,7 +167,7 @@ export class Database {
     const last = all.at(-1);
     const waits = rows.length > 0 && last?.type === 'run.suspended';
     if (waits && claimed && !needsRun(this.#rules.get(task) as Snapshot))
-      this.world.broken('a task that waits is claimed by nobody', task);
+      this.world.broken('a task that waits has no claim', task);
   }
 }
 
@@ -193,7 +193,7 @@ export class Connection {
   #lastNotice = 0;
   #cutUntil = 0;
   closed = false;
-  /** The last entry of each task that the machine was told of. */
+  /** The last entry of each task that the machine was notified of. */
   readonly told: Map<string, number> = new Map();
 
   constructor(db: Database, machine: Machine) {
