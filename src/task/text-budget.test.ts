@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { turnOf } from '../../test/support/arbitraries.ts';
 import { advance } from '../event/fold/advance.ts';
 import type { Snapshot, Turn } from '../event/types.ts';
-import { snapshotChars } from './text-budget.ts';
+import { charsOf, snapshotChars } from './text-budget.ts';
 
 const LONG = 'x'.repeat(100_000);
 
@@ -34,3 +34,10 @@ test.for([
     expect(snapshotChars(snapshot)).toBeLessThan(102_000);
   },
 );
+
+test('an artifact without parts counts, too, so that a run cannot have any number of them', () => {
+  const empty = { type: 'artifact', artifactId: 'a', parts: [] } as const;
+  expect(charsOf(empty)).toBeGreaterThan(100);
+  // The pieces of a streamed artifact are as cheap as those of a text.
+  expect(charsOf({ ...empty, append: true, parts: [{ text: 'word' }] })).toBe(4);
+});

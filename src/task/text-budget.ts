@@ -1,7 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
 import { DuolaneError } from '../errors.ts';
-import { partsChars, turnChars } from '../event/fold/turns.ts';
-import type { AgentEvent, Artifact, Snapshot } from '../event/types.ts';
+import { artifactChars, artifactsChars } from '../event/fold/artifacts.ts';
+import { turnChars } from '../event/fold/turns.ts';
+import type { AgentEvent, Snapshot } from '../event/types.ts';
 import { jsonChars } from '../json.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 
@@ -16,6 +17,9 @@ export function heapShare(): number {
   return Math.floor(Math.max(limit / 2, limit - YOUNG_BYTES) / 16);
 }
 
+/** What an artifact takes beside its parts: without it, empty artifacts would have no limit. */
+const ARTIFACT_CHARS = 256;
+
 /** Returns how many characters an event adds to the memory of its run. */
 export function charsOf(event: AgentEvent): number {
   switch (event.type) {
@@ -23,7 +27,7 @@ export function charsOf(event: AgentEvent): number {
     case 'reasoning.delta':
       return event.delta.length;
     case 'artifact':
-      return artifactChars(event);
+      return artifactChars(event) + (event.append ? 0 : ARTIFACT_CHARS);
     default:
       return 0;
   }
@@ -42,15 +46,11 @@ export function writtenBy(events: readonly AgentEvent[]): number {
   return chars;
 }
 
-const artifactChars = ({ parts, name = '', metadata }: Omit<Artifact, 'artifactId'>): number =>
-  partsChars(parts) + name.length + (metadata ? jsonChars(metadata) : 0);
-
 /** Returns roughly how many characters a snapshot takes. */
 export function snapshotChars(snapshot: Snapshot): number {
-  const { text, artifacts, turns, unserved, said = [], waits = [] } = snapshot;
+  const { text, turns, unserved, said = [], waits = [] } = snapshot;
   const { calls, pending, answers } = snapshot;
-  let chars = 1024 + text.length;
-  for (const artifact of artifacts) chars += artifactChars(artifact);
+  let chars = 1024 + text.length + artifactsChars(snapshot);
   for (const turn of turns) chars += turnChars(turn);
   for (const turn of unserved) if (!turns.includes(turn)) chars += turnChars(turn);
   for (const each of said) chars += each.text.length;

@@ -1,6 +1,7 @@
 import type { InputRequest, SpentAnswer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { putArtifact } from './artifacts.ts';
+import { deliver, putArtifact } from './artifacts.ts';
+import { copySnapshot, type SnapshotDraft } from './copy-snapshot.ts';
 import {
   answerBelongsTo,
   belongsTo,
@@ -18,7 +19,6 @@ const MAX_MESSAGE_CHARS = 256 * 1024;
 const MAX_SPENT = 100;
 const MAX_SPENT_CHARS = 256 * 1024;
 
-type Draft = { -readonly [Field in keyof Snapshot]: Snapshot[Field] };
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
 /**
@@ -38,7 +38,7 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
  * - run.suspended: working still, but no run is needed until a durable wait is over.
  * - A question is withdrawn when its call closes, or when its run ends without naming it.
  *
- * An entry costs only what it changes: no list of closed calls, parts or text is copied.
+ * An entry costs only what it changes: no list of closed calls, artifacts, parts or text is copied.
  *
  * @example
  * ```ts
@@ -58,7 +58,8 @@ export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot 
   const rule = entryViolation(snapshot, entry);
   if (rule !== undefined)
     throw new DuolaneError('invalid', `invalid ${where(snapshot, entry)}: ${rule}`);
-  const draft = copySnapshot(snapshot);
+  const artifacts = entry.type === 'artifact' ? putArtifact(snapshot, entry) : undefined;
+  const draft = copySnapshot(snapshot, artifacts);
   draft.seq = entry.seq;
   draft.updatedAt = entry.at;
   fold(draft, entry);
@@ -67,48 +68,6 @@ export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot 
 
 const where = ({ task }: Snapshot, { seq, type }: Entry): string =>
   `entry ${seq} (${type}) of task ${task}`;
-
-/**
- * Copies by member, always in this order: a spread of objects of many shapes costs ten times more,
- * and one snapshot of another shape makes the fold of all tasks slower.
- */
-export function copySnapshot(from: Snapshot): Draft {
-  const draft: Draft = {
-    task: from.task,
-    context: from.context,
-    agent: from.agent,
-    seq: from.seq,
-    createdAt: from.createdAt,
-    updatedAt: from.updatedAt,
-    state: from.state,
-    canceling: from.canceling,
-    running: from.running,
-    attempt: from.attempt,
-    turns: from.turns,
-    unserved: from.unserved,
-    calls: from.calls,
-    pending: from.pending,
-    answers: from.answers,
-    text: from.text,
-    artifacts: from.artifacts,
-  };
-  if (from.owner !== undefined) draft.owner = from.owner;
-  if (from.current !== undefined) draft.current = from.current;
-  if (from.mark !== undefined) draft.mark = from.mark;
-  if (from.firstTextAt !== undefined) draft.firstTextAt = from.firstTextAt;
-  if (from.usage !== undefined) draft.usage = from.usage;
-  if (from.error !== undefined) draft.error = from.error;
-  if (from.sessionId !== undefined) draft.sessionId = from.sessionId;
-  if (from.omitted !== undefined) draft.omitted = from.omitted;
-  if (from.said !== undefined) draft.said = from.said;
-  if (from.delivered !== undefined) draft.delivered = from.delivered;
-  if (from.answered !== undefined) draft.answered = from.answered;
-  if (from.spent !== undefined) draft.spent = from.spent;
-  if (from.steps !== undefined) draft.steps = from.steps;
-  if (from.waits !== undefined) draft.waits = from.waits;
-  if (from.suspended !== undefined) draft.suspended = from.suspended;
-  return draft;
-}
 
 /**
  * Returns the turn that the agent is called with next. Undefined if the task waits, is being
@@ -135,7 +94,7 @@ function begin(entry: Entry): Snapshot {
       `invalid entry ${entry.seq} (${entry.type}): a task must begin with turn.submitted as entry 1`,
     );
   const { turn, at } = entry;
-  const draft: Draft = {
+  const draft: SnapshotDraft = {
     task: turn.task,
     context: turn.context,
     agent: turn.agent,
@@ -158,7 +117,7 @@ function begin(entry: Entry): Snapshot {
   return draft;
 }
 
-function fold(draft: Draft, entry: Entry): void {
+function fold(draft: SnapshotDraft, entry: Entry): void {
   switch (entry.type) {
     case 'turn.submitted':
       return submit(draft, entry.turn);
@@ -202,14 +161,14 @@ function fold(draft: Draft, entry: Entry): void {
       draft.state = waiting(draft.pending);
       return;
     case 'artifact':
-      draft.artifacts = putArtifact(draft.artifacts, entry);
-      return deliver(draft, entry.artifactId);
+      draft.delivered = deliver(draft, entry.artifactId);
+      return;
     default:
       return;
   }
 }
 
-function submit(draft: Draft, turn: Turn): void {
+function submit(draft: SnapshotDraft, turn: Turn): void {
   const before = countTurns(draft);
   const { turns, omitted } = addTurn(draft, turn);
   draft.turns = turns;
@@ -230,7 +189,7 @@ function submit(draft: Draft, turn: Turn): void {
   draft.state = waiting(draft.pending);
 }
 
-function start(draft: Draft, entry: Of<'run.started'>): void {
+function start(draft: SnapshotDraft, entry: Of<'run.started'>): void {
   const id = entry.turn ?? (nextTurn(draft) ?? draft.current)?.messageId;
   const { again, pending, answers, answered } = openingState(draft, id);
   const current = turnOf(draft, id);
@@ -268,7 +227,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   };
 }
 
-function finish(draft: Draft, entry: Of<'run.finished'>): void {
+function finish(draft: SnapshotDraft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
   // A run that ends has begun, so the mark has its first entry, except in older logs.
@@ -293,7 +252,7 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
 // Drops the questions that neither the end names nor an open call waits for: the run that would
 // take their answers is over.
 function stillAsked(
-  { pending, calls }: Draft,
+  { pending, calls }: SnapshotDraft,
   named: readonly InputRequest[],
 ): readonly InputRequest[] {
   const ids = new Set(named.map((request) => request.id));
@@ -303,7 +262,7 @@ function stillAsked(
 }
 
 /** Keeps what the agent said; of a long conversation only the newest part. */
-function remember(draft: Draft, message: SaidMessage): void {
+function remember(draft: SnapshotDraft, message: SaidMessage): void {
   const all = [...(draft.said ?? []), message];
   let chars = 0;
   const first = all.findLastIndex(({ text }) => (chars += text.length) > MAX_MESSAGE_CHARS);
@@ -326,7 +285,10 @@ function totals(before: Usage = {}, attempt: Usage): Usage {
 }
 
 // A turn without a run keeps the task open, unless the task was canceled.
-function ending({ unserved }: Draft, outcome: Exclude<Outcome, 'input-required'>): TaskState {
+function ending(
+  { unserved }: SnapshotDraft,
+  outcome: Exclude<Outcome, 'input-required'>,
+): TaskState {
   return unserved.length > 0 && outcome !== 'canceled' ? 'submitted' : outcome;
 }
 
@@ -335,16 +297,16 @@ function waiting(pending: readonly InputRequest[]): TaskState {
   return pending.some((request) => request.kind === 'auth') ? 'auth-required' : 'input-required';
 }
 
-function markStep(draft: Draft): void {
+function markStep(draft: SnapshotDraft): void {
   draft.mark = { ...draft.mark, text: draft.text.length, unfinished: true };
 }
 
-function finishStep(draft: Draft): void {
+function finishStep(draft: SnapshotDraft): void {
   const { unfinished: _unfinished, ...mark } = draft.mark ?? {};
   draft.mark = { ...mark, text: draft.text.length, attempt: draft.attempt };
 }
 
-function openCall(draft: Draft, entry: Of<'tool.started'> | Of<'tool.called'>): void {
+function openCall(draft: SnapshotDraft, entry: Of<'tool.started'> | Of<'tool.called'>): void {
   const { callId, name } = entry;
   const others = draft.calls.filter((call) => call.callId !== callId);
   draft.calls =
@@ -353,19 +315,13 @@ function openCall(draft: Draft, entry: Of<'tool.started'> | Of<'tool.called'>): 
       : [...others, { callId, name, args: null, partial: true }];
 }
 
-function deliver(draft: Draft, artifactId: string): void {
-  const turn = draft.current?.messageId ?? '';
-  const known = draft.delivered?.turn === turn ? draft.delivered.artifacts : [];
-  if (!known.includes(artifactId)) draft.delivered = { turn, artifacts: [...known, artifactId] };
-}
-
-function keepAnswered(draft: Draft, answered: readonly InputRequest[]): void {
+function keepAnswered(draft: SnapshotDraft, answered: readonly InputRequest[]): void {
   if (answered.length > 0) draft.answered = answered;
   else delete draft.answered;
 }
 
 /** Keeps the answers of a call that closes for an agent that starts over. */
-function spendAnswers(draft: Draft, callId: string): void {
+function spendAnswers(draft: SnapshotDraft, callId: string): void {
   const closed = (draft.answered ?? []).flatMap((request): SpentAnswer[] => {
     const answer = draft.answers.find(({ id }) => id === request.id);
     return answer && belongsTo(request, callId) ? [{ request, answer }] : [];
@@ -380,7 +336,7 @@ function spendAnswers(draft: Draft, callId: string): void {
   draft.spent = all.slice(Math.max(first + 1, all.length - MAX_SPENT));
 }
 
-function closeCall(draft: Draft, callId: string): void {
+function closeCall(draft: SnapshotDraft, callId: string): void {
   draft.calls = draft.calls.filter((call) => call.callId !== callId);
   spendAnswers(draft, callId);
   const { answered = [] } = draft;

@@ -1,6 +1,6 @@
 import type { Answer } from '../../ask.ts';
 import type { Artifact, Part, Snapshot, Turn } from '../types.ts';
-import { copySnapshot } from './advance.ts';
+import { copySnapshot } from './copy-snapshot.ts';
 
 /**
  * Returns a snapshot without long members, which the fold can still continue: it has the state, the
@@ -8,13 +8,12 @@ import { copySnapshot } from './advance.ts';
  * the run's text.
  */
 export function slimSnapshot(snapshot: Snapshot, keepChars: number): Snapshot {
-  const slim = copySnapshot(snapshot);
+  const slim = copySnapshot(snapshot, snapshot.artifacts.map(slimArtifact));
   slim.text = beginning(snapshot.text, keepChars);
   slim.turns = snapshot.turns.map(slimTurn);
   slim.unserved = snapshot.unserved.map(slimTurn);
   if (snapshot.current) slim.current = slimTurn(snapshot.current);
   slim.calls = snapshot.calls.map((call) => ({ ...call, args: null }));
-  slim.artifacts = snapshot.artifacts.map(slimArtifact);
   slim.answers = snapshot.answers.map(slimAnswer);
   if (snapshot.said) slim.said = [];
   return slim;

@@ -300,11 +300,12 @@ export class ReplayFilter {
 /** The task without what an agent that starts over does again: its calls and artifacts. */
 export function withoutRun(task: Snapshot): Snapshot {
   const { delivered, current, artifacts } = task;
-  const again = delivered?.turn === current?.messageId ? (delivered?.artifacts ?? []) : [];
+  const isSame = delivered?.turn === current?.messageId;
+  const again = new Set(isSame ? delivered?.artifacts : []);
   return {
     ...task,
     calls: [],
-    artifacts: artifacts.filter(({ artifactId }) => !again.includes(artifactId)),
+    artifacts: artifacts.filter(({ artifactId }) => !again.has(artifactId)),
   };
 }
 

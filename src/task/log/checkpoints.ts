@@ -1,5 +1,6 @@
 import { isObject } from '../../json.ts';
 import { advance } from '../../event/fold/advance.ts';
+import { artifactsAtLeast } from '../../event/fold/artifacts.ts';
 import { slimSnapshot } from '../../event/fold/slim-snapshot.ts';
 import type { Entry, Seq, Snapshot } from '../../event/types.ts';
 import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
@@ -16,6 +17,9 @@ const CHECKPOINT_TEXT_CHARS = 1024;
 
 /** A longer checkpoint is not stored, so that checkpoints cost little beside their entries. */
 const MAX_CHARS = 64 * 1024;
+
+/** With more artifacts a checkpoint is longer than that, so that it need not be made. */
+const MAX_ARTIFACTS = MAX_CHARS / JSON.stringify({ artifactId: '', parts: [] }).length;
 
 /**
  * How many checkpoints a reader looks for. A batch of a writer has at most 512 entries, and the
@@ -89,6 +93,7 @@ export function encodeCheckpoint({
   chars,
   isTextSent,
 }: Checkpoint): readonly [key: string, value: unknown] | undefined {
+  if (artifactsAtLeast(snapshot) > MAX_ARTIFACTS) return undefined;
   const line = encodeSnapshot(slimSnapshot(snapshot, CHECKPOINT_TEXT_CHARS));
   if (line.length > MAX_CHARS) return undefined;
   return [keyOf(checkpointNumber(snapshot.seq)), { line, chars, isTextSent }];

@@ -1,6 +1,7 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { turnOf } from '../../../test/support/arbitraries.ts';
+import { growth } from '../../../test/support/busy.ts';
 import { DuolaneError } from '../../errors.ts';
 import { createRunner, memoryLog } from '../index.ts';
 import type { Agent, Turn } from '../../event/types.ts';
@@ -113,6 +114,21 @@ test('a run with too much text fails and names the limit', async () => {
     error: { code: 'too_large', message: expect.stringContaining('maxRunChars (1000)') as string },
   });
   expect(text?.length).toBeLessThan(2000);
+});
+
+test('a run with many artifacts takes time linear in their number', async () => {
+  const run = async (count: number): Promise<void> => {
+    const agent: Agent = async function* () {
+      for (let index = 0; index < count; index++)
+        yield { type: 'artifact', artifactId: `a${index}`, parts: [] };
+    };
+    await using log = memoryLog();
+    await using runner = createRunner({ log, agents: { a: agent } });
+    await runner.submit(turn('t'));
+    for await (const _ of log.read('t', 0));
+    expect((await log.get('t'))?.artifacts).toHaveLength(count);
+  };
+  expect(await growth(2500, run)).toBeLessThan(10);
 });
 
 test('when all runs have too much text, one fails as overloaded, and new ones wait for room', async () => {
