@@ -6,6 +6,11 @@ import type { Scene } from '../adapters/contract/harness.ts';
 /** The name of a tool of the scene in an agent CLI. */
 export const cliToolName = (name: string): string => `mcp__scene__${name}`;
 
+/** The call id is the idempotency key of a tool: it must be the one that the model has given. */
+export function checkKey(args: JsonObject, id: string | undefined): void {
+  if (id !== args['id']) throw new Error(`the call ${String(args['id'])} has the id ${id}`);
+}
+
 /** The tools of the scene as an in-process server of an agent CLI, and those that need no person. */
 export const cliTools = ({
   tools,
@@ -18,8 +23,7 @@ export const cliTools = ({
       name: 'scene',
       tools: tools.map(({ name, description, schema, run }) =>
         tool(name, description, schema, async (args: JsonObject, { signal, id }: ToolContext) => {
-          // The call id is the idempotency key of a tool.
-          if (id !== args['id']) throw new Error(`the call ${String(args['id'])} has the id ${id}`);
+          checkKey(args, id);
           return String(await run(args, signal));
         }),
       ),

@@ -39,12 +39,16 @@ export interface CellOptions {
   readonly temporary: string;
 }
 
+/** The calls of the scene. */
+const EFFECTS = 6;
+
 /** The unbroken run; throws if it is not one. */
 export async function unbroken(options: CellOptions): Promise<Played> {
   const whole = await playIn(options, 'unbroken');
   const wrong = [...differences(whole, whole, 0), ...whole.problems];
   if (repeated(whole.bodies).length > 0) wrong.push('it repeats a request');
   if (repeated(whole.effects).length > 0) wrong.push('it repeats an effect');
+  if (whole.effects.length !== EFFECTS) wrong.push(`it has the effects ${whole.effects.join()}`);
   if (wrong.length > 0)
     throw new Error(`the unbroken run is wrong: ${wrong.join('; ')}\n${whole.stderr}`);
   return whole;
