@@ -37,7 +37,7 @@ suite('browser', opened.missing, () => {
       expect(await page.getByRole('button', { name }).count()).toBe(0);
     expect(await page.locator('[data-part=contract], [data-part=waterfall]').count()).toBe(0);
     await page.getByRole('link', { name: 'All runs', exact: true }).click();
-    await page.getByRole('heading', { name: 'Runs' }).waitFor();
+    await page.getByRole('heading', { name: 'Runs', exact: true }).waitFor();
   });
 
   test('a server that is unreachable is reported once, and not as "Failed to fetch"', async () => {
