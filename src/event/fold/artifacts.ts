@@ -79,7 +79,11 @@ function listOf(snapshot: Snapshot): ArtifactList {
 }
 
 /** Returns how many characters the parts, the name and the metadata of an artifact have. */
-export const artifactChars = ({ parts, name = '', metadata }: Omit<Artifact, 'artifactId'>): number =>
+export const artifactChars = ({
+  parts,
+  name = '',
+  metadata,
+}: Omit<Artifact, 'artifactId'>): number =>
   partsChars(parts) + name.length + (metadata ? jsonChars(metadata) : 0);
 
 /** Returns roughly how many characters the artifacts have, without making the list. */
