@@ -7,6 +7,7 @@ import {
 import { DuolaneError, unauthorized } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
+import { resetStream } from '../http/close-http2.ts';
 import { fromHeaders, type Metadata, toHeaders } from './metadata.ts';
 import { type ReceivedBytes, type Receiving, receivingTooMuch } from '../http/received-bytes.ts';
 import type { UnsentBytes } from '../http/unsent-bytes.ts';
@@ -204,7 +205,7 @@ export class ServerCall extends Cancellation implements CallContext {
       );
     // Reset the stream of a client that is still sending: nothing reads its messages any more.
     if (!this.stream.readableEnded)
-      this.stream.once('finish', () => this.stream.close(constants.NGHTTP2_NO_ERROR));
+      this.stream.once('finish', () => resetStream(this.stream, constants.NGHTTP2_NO_ERROR));
   }
 
   /** Resets the stream: a status cannot reach a client that does not read. */

@@ -8,6 +8,7 @@ import {
 import type { Socket } from 'node:net';
 import { DuolaneError, invalid } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { destroySession } from '../http/close-http2.ts';
 import { pingWhileInUse, type KeepAliveOptions } from './keep-alive.ts';
 
 /** Options of the connections of a client. */
@@ -61,9 +62,9 @@ class Connection {
     this.#session = connect(origin, { ...options.tls, settings, maxSessionMemory: 64 });
     const timer = setTimeout(
       () =>
-        this.#session.destroy(
-          new Error(`connecting timed out after ${connectMs} ms: no response of the server`),
-        ),
+        destroySession(this.#session, {
+          error: new Error(`connecting timed out after ${connectMs} ms: no response of the server`),
+        }),
       connectMs,
     );
     this.#session.once('connect', (_, socket) => {
@@ -119,8 +120,7 @@ class Connection {
     if (this.#session.destroyed) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
-        this.#session.destroy();
-        this.#socket?.destroy();
+        destroySession(this.#session, { socket: this.#socket });
       }, LINGER_MS);
       this.#session.once('close', () => {
         clearTimeout(timer);

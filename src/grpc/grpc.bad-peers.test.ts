@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { expect, test, vi } from 'vitest';
 import { Disposer } from '../stream/disposer.ts';
 import { GrpcClient } from './client.ts';
+import { destroySession, resetStream } from '../http/close-http2.ts';
 import { encodeFrame } from './frames.ts';
 import type { Codec } from './method.ts';
 import { serverStream } from './route.ts';
@@ -103,13 +104,13 @@ test.each([
     'server',
     [],
   ],
-  ['a refusal', (stream: ServerHttp2Stream) => stream.close(7), 'network', []],
-  ['a reset', (stream: ServerHttp2Stream) => stream.close(2), 'server', []],
+  ['a refusal', (stream: ServerHttp2Stream) => resetStream(stream, 7), 'network', []],
+  ['a reset', (stream: ServerHttp2Stream) => resetStream(stream, 2), 'server', []],
   [
     'its death in the middle',
     (stream: ServerHttp2Stream) => {
       stream.respond(GRPC);
-      stream.write(frame('a'), () => setImmediate(() => stream.session?.destroy()));
+      stream.write(frame('a'), () => stream.session && destroySession(stream.session));
     },
     'network',
     ['a'],

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../errors.ts';
 import { sleep } from '../stream/abort.ts';
 import { UnsentBytes } from '../http/unsent-bytes.ts';
+import { destroySession } from '../http/close-http2.ts';
 import { encodeFrame } from './frames.ts';
 import {
   ServerReflectionRequestSchema,
@@ -59,7 +60,7 @@ async function server(options: ListenGrpcOptions = {}): Promise<GrpcListening> {
 function client({ url }: GrpcListening, settings = {}): ClientHttp2Session {
   const session = connect(url.replace('grpc:', 'http:'), { settings });
   session.on('error', () => {});
-  opened.push({ [Symbol.asyncDispose]: async () => session.destroy() });
+  opened.push({ [Symbol.asyncDispose]: async () => destroySession(session) });
   return session;
 }
 

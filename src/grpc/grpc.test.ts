@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { DuolaneError, RETRYABLE, type ErrorCode } from '../errors.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { GrpcClient, type GrpcClientOptions } from './client.ts';
+import { destroySession, resetStream } from '../http/close-http2.ts';
 import type { Codec, GrpcMethod } from './method.ts';
 import { bidiStream, clientStream, type GrpcRoute, serverStream, unary } from './route.ts';
 import { type GrpcListening, listenGrpc, type ListenGrpcOptions } from './server.ts';
@@ -448,9 +449,9 @@ describe('around a call', () => {
       const stream = session.request(headers);
       const [answer] = (await once(stream, 'response')) as [Record<string, unknown>];
       expect(answer[':status']).toBe(status);
-      stream.close();
+      resetStream(stream, 0);
     }
-    session.destroy();
+    destroySession(session);
   });
 
   test('an invalid deadline, compression, an incomplete, a missing, a second message: each fails only its own call', async () => {
@@ -476,7 +477,7 @@ describe('around a call', () => {
     expect(await raw({}, Buffer.alloc(0))).toBe('3');
     expect(await raw({}, Buffer.concat([one, one]))).toBe('3');
     expect(await at.client.unary(method('Echo'), 'well')).toBe('well');
-    session.destroy();
+    destroySession(session);
     await expect.poll(() => at.server.calls).toBe(0);
   });
 
@@ -506,7 +507,7 @@ describe('around a call', () => {
       await new Promise((resolve) => session.ping(resolve));
     }
     expect(session.destroyed).toBe(false);
-    session.destroy();
+    destroySession(session);
   });
 
   test('a client that pings without end is disconnected', async () => {

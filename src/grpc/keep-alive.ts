@@ -1,5 +1,6 @@
 import type { Http2Session } from 'node:http2';
 import { DuolaneError } from '../errors.ts';
+import { destroySession } from '../http/close-http2.ts';
 
 export interface KeepAliveOptions {
   /** How often the peer of a connection in use is pinged; 30 s by default. */
@@ -20,12 +21,12 @@ export function pingWhileInUse(
   let waiting = false;
   const timer = setInterval(() => {
     if (waiting)
-      session.destroy(
-        new DuolaneError(
+      destroySession(session, {
+        error: new DuolaneError(
           'network',
           `ping timed out after ${keepAliveMs} ms: no acknowledgement of the peer`,
         ),
-      );
+      });
     else if (inUse() && !session.closed && !session.destroyed)
       waiting = session.ping(() => {
         waiting = false;
@@ -45,14 +46,16 @@ const PINGS_PER_SECOND = 2;
  */
 export function limitPings(session: Http2Session): () => void {
   let [allowed, at] = [PING_BURST, Date.now()];
+  let ending = false;
   session.on('ping', () => {
     const now = Date.now();
     allowed = Math.min(PING_BURST, allowed + ((now - at) / 1_000) * PINGS_PER_SECOND) - 1;
     at = now;
-    if (allowed >= 0 || session.destroyed) return;
+    if (allowed >= 0 || ending) return;
+    ending = true;
     const calm = 11; // ENHANCE_YOUR_CALM
     session.goaway(calm, 0, Buffer.from('too_many_pings'));
-    session.destroy(undefined, calm);
+    destroySession(session, { code: calm });
   });
   return () => {
     allowed = PING_BURST;

@@ -17,6 +17,7 @@ import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { ReceivedBytes } from '../http/received-bytes.ts';
 import { UnsentBytes } from '../http/unsent-bytes.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
+import { destroySession } from '../http/close-http2.ts';
 import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { GrpcRoute } from './route.ts';
 import type { StandardOptions } from './standard-services.ts';
@@ -250,7 +251,7 @@ class ServerConnections {
       if (calls > 0 || idleSince > before) continue;
       // The client of a session that was closed at the last sweep does not read, or keeps its side
       // of the socket open.
-      if (session.closed) destroy(session, socket);
+      if (session.closed) destroySession(session, { socket });
       else session.close();
     }
   }
@@ -357,7 +358,7 @@ class ServerConnections {
       for (const call of this.calls) call.end(closed);
       // Time to send the status; the session of a client that does not read it is destroyed.
       last = setTimeout(() => {
-        for (const [session, { socket }] of this.#sessions) destroy(session, socket);
+        for (const [session, { socket }] of this.#sessions) destroySession(session, { socket });
       }, 200);
     }, closeMs);
     let last: NodeJS.Timeout | undefined;
@@ -365,11 +366,6 @@ class ServerConnections {
     clearTimeout(cut);
     clearTimeout(last);
   }
-}
-
-function destroy(session: ServerHttp2Session, socket: Socket | undefined): void {
-  session.destroy();
-  socket?.destroy();
 }
 
 const ending = (session: ServerHttp2Session): Promise<void> =>

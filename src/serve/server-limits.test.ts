@@ -12,6 +12,7 @@ import { memoryLog } from '../task/memory/memory-log.ts';
 import type { LogHealth } from '../task/types.ts';
 import { createRegistry } from '../mcp/registry/registry.ts';
 import { fileBlobs } from '../task/blob-store.ts';
+import { destroySession } from '../http/close-http2.ts';
 import { readLimits } from './server-limits.ts';
 import { createReadiness } from './readiness.ts';
 import { serve } from './serve.ts';
@@ -249,7 +250,7 @@ describe('limits', () => {
       // A message of nine bytes, of which one comes.
       expect(await statusOf(call('/grpc.health.v1.Health/Check', [0, 0, 0, 0, 9, 1]))).toBe('4');
     } finally {
-      session.destroy();
+      destroySession(session);
     }
   });
 

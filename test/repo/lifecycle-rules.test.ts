@@ -50,6 +50,10 @@ const BAD: readonly (readonly [keyof typeof LIFECYCLE_RULES, string])[] = [
     'countedOutsideGenerators',
     'class A { #open = 0; async *read() { this.#open += 1; try { yield 1; } finally { this.#open -= 1; } } }',
   ],
+  ['http2ClosedLater', `import {} from 'node:http2'; this.#session.destroy();`],
+  ['http2ClosedLater', `import {} from 'node:http2'; stream.session?.destroy(error);`],
+  ['http2ClosedLater', `import {} from 'node:http2'; stream.close();`],
+  ['http2ClosedLater', `import {} from 'node:http2'; this.#stream.close(2);`],
 ];
 
 const GOOD: readonly (readonly [keyof typeof LIFECYCLE_RULES, string])[] = [
@@ -78,6 +82,8 @@ const GOOD: readonly (readonly [keyof typeof LIFECYCLE_RULES, string])[] = [
     'countedOutsideGenerators',
     'class A { #open = 0; read() { this.#open += 1; return this.#items(); } }',
   ],
+  ['http2ClosedLater', `import {} from 'node:http2'; destroySession(session); stream.close(8);`],
+  ['http2ClosedLater', 'this.session.destroy();'],
 ];
 
 test.each(BAD)('%s refuses: %s', (name, source) => {

@@ -230,10 +230,28 @@ export const countedOutsideGenerators: Rule = overNodes((node, source) => {
   return undefined;
 });
 
+/**
+ * Node 20 may crash if an HTTP/2 session is destroyed, or a stream reset with a code other than
+ * CANCEL, while it receives: `http/close-http2` waits until that is over.
+ */
+export const http2ClosedLater: Rule = overNodes((node, source, file) => {
+  if (file === 'http/close-http2.ts' || !source.includes("'node:http2'")) return undefined;
+  if (node.type !== 'CallExpression') return undefined;
+  const callee = textOf(source, node['callee']);
+  if (/session\??\.destroy$/i.test(callee))
+    return 'destroys an HTTP/2 session while it may receive; use destroySession of http/close-http2';
+  if (!/stream\??\.(close|destroy)$/i.test(callee)) return undefined;
+  const [code] = (node['arguments'] as Node[]).map((each) => textOf(source, each));
+  return callee.endsWith('close') && /^8$|NGHTTP2_CANCEL$/.test(code ?? '')
+    ? undefined
+    : 'resets an HTTP/2 stream while it may receive; use resetStream of http/close-http2';
+});
+
 export const LIFECYCLE_RULES: Readonly<Record<string, Rule>> = {
   memoisedDispose,
   abortListeners,
   ownedPromises,
   explainedCatches,
   countedOutsideGenerators,
+  http2ClosedLater,
 };

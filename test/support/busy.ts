@@ -22,7 +22,8 @@ async function nodeStartMs(): Promise<number> {
 
 /**
  * The factor by which the CPU time of `run` grows when its size grows by four: about 4 if it is
- * linear, 16 if it is quadratic. The minimum of three tries, because garbage collection counts too.
+ * linear, 16 if it is quadratic. Compares the least times of several tries: garbage collection and
+ * a busy machine only add to a time.
  */
 export async function growth(
   size: number,
@@ -35,10 +36,12 @@ export async function growth(
     return user + system;
   };
   await run(size); // lets V8 compile the code
-  let least = Infinity;
-  for (let tries = 0; tries < 3 && least > 8; tries++)
-    least = Math.min(least, (await cpuTime(4 * size)) / Math.max(1, await cpuTime(size)));
-  return least;
+  let [small, large] = [Infinity, Infinity];
+  for (let tries = 0; tries < 10 && !(large / small < 8); tries++) {
+    large = Math.min(large, await cpuTime(4 * size));
+    small = Math.min(small, Math.max(1, await cpuTime(size)));
+  }
+  return large / small;
 }
 
 /**
