@@ -1,3 +1,4 @@
+import { malformed } from '../../../errors.ts';
 import { type JsonObject, omitUndefined } from '../../../json.ts';
 import type { Tool } from '../../types.ts';
 import { toBase64 } from '../codec/content-codec.ts';
@@ -55,7 +56,7 @@ export const fromGoogleContents = (entry: ResourceContents): JsonObject => ({
   ...(entry.blob.length > 0 ? { blob: toBase64(entry.blob) } : { text: entry.text }),
 });
 
-/** Decodes a content block; one of a kind that the proto does not have is an empty text. */
+/** Decodes a content block; throws `malformed` for one of a kind that the proto does not have. */
 export function fromGoogleContent(
   block: Omit<CallToolResponse_Content, '$typeName' | '$unknown'>,
 ): JsonObject {
@@ -70,7 +71,10 @@ export function fromGoogleContent(
   if (embeddedResource?.contents)
     return { type: 'resource', resource: fromGoogleContents(embeddedResource.contents) };
   if (resourceLink) return { type: 'resource_link', ...fromGoogleResource(resourceLink) };
-  return { type: 'text', text: text?.text ?? '' };
+  if (text) return { type: 'text', text: text.text };
+  throw malformed(
+    'the server sent a content block of an unknown kind; update duolane, or ask the server for text',
+  );
 }
 
 export const fromGoogleMessage = (message: PromptMessage): JsonObject => ({
