@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { StepError } from '../../../src/event/step-error.ts';
 import type { StepContext } from '../../../src/event/step-types.ts';
 import type { Agent, Snapshot } from '../../../src/event/types.ts';
+import type { TaskLog } from '../../../src/task/types.ts';
 import {
   answer,
   collect,
@@ -15,6 +16,21 @@ import {
 import { type Place, waits, whole } from './fixture.ts';
 
 const isSuspended = (snapshot: Snapshot): boolean => snapshot.suspended === true;
+
+/**
+ * Starts tasks with longer and longer waits until one is suspended, and returns its name. On a busy
+ * machine a short wait may be over before the run is suspended.
+ */
+async function suspendedNap(
+  log: TaskLog,
+  begin: (task: string, napMs: number) => Promise<void>,
+): Promise<string> {
+  for (let napMs = 100; ; napMs *= 2) {
+    const task = `t${napMs}`;
+    await begin(task, napMs);
+    for await (const { type } of log.read(task, 0)) if (type === 'run.suspended') return task;
+  }
+}
 
 /** Counts the effects of steps by their key, as a system outside would. */
 class Effects {
@@ -153,21 +169,25 @@ export function steppedRuns({ replica, start }: Place): void {
   });
 
   test('a suspended sleep has no claim, and goes on by itself on another replica', async () => {
-    const effects = new Effects();
+    let effects = new Effects();
+    let napMs = 0;
     const agent: Agent = async function* (_turn, ctx) {
       await ctx.step('before', effects.run);
-      await ctx.sleep('nap', 300);
+      await ctx.sleep('nap', napMs);
       yield say(`woke ${await ctx.step('after', effects.run)}`);
     };
     const a = replica();
     const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
-    await runner.submit(turn('a', 't'));
-    const { state, running } = await until(a.log, 't', isSuspended);
+    const task = await suspendedNap(a.log, async (name, ms) => {
+      [effects, napMs] = [new Effects(), ms];
+      await runner.submit(turn('a', name));
+    });
+    const { state, running } = await until(a.log, task, isSuspended);
     expect([state, running]).toEqual(['working', true]);
     a.kill();
     const b = replica();
     start(b, { a: agent }, { suspendAfterMs: 0 });
-    const entries = await whole(b.log, 't');
+    const entries = await whole(b.log, task);
     expect(textOf(entries)).toBe('woke 2');
     const [nap, woke] = entries.filter(
       (entry) => entry.type === 'step.stored' && entry.id === 'nap',
@@ -230,28 +250,36 @@ export function steppedRuns({ replica, start }: Place): void {
     });
 
   test('an event that does not come in time fails its wait', async () => {
+    let timeoutMs = 0;
     const agent: Agent = async function* (_turn, ctx) {
-      const paid = ctx.waitFor('paid', { timeoutMs: 120 });
+      const paid = ctx.waitFor('paid', { timeoutMs });
       yield say(await paid.then(String, ({ code }: StepError) => code));
     };
     const a = replica();
-    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
-    await until(a.log, 't', isSuspended);
-    expect(textOf(await whole(a.log, 't'))).toBe('timeout');
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    const task = await suspendedNap(a.log, async (name, ms) => {
+      timeoutMs = ms;
+      await runner.submit(turn('a', name));
+    });
+    expect(textOf(await whole(a.log, task))).toBe('timeout');
   });
 
   test('a race of an event and a sleep wakes a suspended run', async () => {
+    let limitMs = 0;
     const agent: Agent = async function* (_turn, ctx) {
       const first = await Promise.race([
         ctx.waitFor('paid').then(() => 'paid'),
-        ctx.sleep('limit', 150).then(() => 'late'),
+        ctx.sleep('limit', limitMs).then(() => 'late'),
       ]);
       yield say(first);
     };
     const a = replica();
-    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
-    await until(a.log, 't', isSuspended);
-    expect(textOf(await whole(a.log, 't'))).toBe('late');
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    const task = await suspendedNap(a.log, async (name, ms) => {
+      limitMs = ms;
+      await runner.submit(turn('a', name));
+    });
+    expect(textOf(await whole(a.log, task))).toBe('late');
   });
 
   test('a suspended run is canceled like any other, and takes no further event', async () => {
@@ -283,7 +311,7 @@ export function steppedRuns({ replica, start }: Place): void {
       task = `t${napMs}`;
       const first = start(a, { a: agent }, { suspendAfterMs: 0 });
       await first.submit(turn('a', task));
-      await until(a.log, task, isSuspended);
+      for await (const { type } of a.log.read(task, 0)) if (type === 'run.suspended') break;
       await first[Symbol.asyncDispose]();
     } while (!isSuspended((await a.log.get(task)) as Snapshot));
     const b = replica(MORTAL);
@@ -335,11 +363,14 @@ export function steppedRuns({ replica, start }: Place): void {
       await ctx.step('first', () => 1);
       yield say(`call ${++calls}`);
       yield { type: 'tool.called', callId: 'c', name: 'f', args: calls };
-      await ctx.sleep('nap', 50);
+      await ctx.waitFor('go');
       yield { type: 'tool.completed', callId: 'c', name: 'f', output: calls };
     };
     const a = replica();
-    await start(a, { a: agent }, { suspendAfterMs: 0 }).submit(turn('a', 't'));
+    const runner = start(a, { a: agent }, { suspendAfterMs: 0 });
+    await runner.submit(turn('a', 't'));
+    await until(a.log, 't', isSuspended);
+    await runner.submit(answer('a', 't', 'go'));
     const entries = await whole(a.log, 't');
     expect(textOf(entries)).toBe('call 2');
     expect(entries.at(-1)).toMatchObject({ outcome: 'completed', text: 'call 2' });
