@@ -7,6 +7,8 @@ import { messagesIn, sseEvents } from '../message-body.ts';
 /** The wait before a reconnect, unless the server has set one; doubled with every failure. */
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
+/** The shortest wait that a server can set: with none, it could keep its client busy. */
+const MIN_RETRY_MS = 100;
 /** The longest wait that a server can set. A timer with a much longer one fires immediately. */
 const MAX_RETRY_MS = 3_600_000;
 
@@ -53,7 +55,7 @@ export async function followEvents(
         if (DuolaneError.from(error).code !== 'network') throw error;
       }
       lastEventId = decoder.lastEventId || lastEventId;
-      waitMs = Math.min(decoder.retryMs ?? waitMs, MAX_RETRY_MS);
+      waitMs = Math.max(MIN_RETRY_MS, Math.min(decoder.retryMs ?? waitMs, MAX_RETRY_MS));
     }
     tries += 1;
     const wait = Math.min(waitMs * 2 ** (tries - 1), Math.max(waitMs, MAX_WAIT_MS));
