@@ -231,6 +231,76 @@ test.each(['id', 'token', 'url'])(
   },
 );
 
+test.each([
+  ['1.0', 'authentication', 'Bearer secret'],
+  ['1.0', 'authentication', ['Bearer']],
+  ['0.3', 'authentication', 'Bearer secret'],
+  ['1.0', 'id', 'a\0b'],
+  ['1.0', 'id', 'a\ud800b'],
+] as const)(
+  'a push config of %s with an invalid %s (%j) is refused before anything is stored',
+  async (version, member, value) => {
+    await using served = await serve(counting(1, 1), {
+      log: openLog(memoryDatabase()),
+      page: false,
+    });
+    const caller = new Caller(served.url, version);
+    const [method, name] =
+      version === '1.0'
+        ? ['SendMessage', 'taskPushNotificationConfig']
+        : ['message/send', 'pushNotificationConfig'];
+    const configuration = { [name]: { url: 'https://192.0.2.1/', [member]: value } };
+    const sent = await caller.call(method, { ...caller.message('go'), configuration });
+    expect(sent).toMatchObject({ error: { code: -32602 } });
+    expect(await all(served.log.list({}))).toEqual([]);
+  },
+);
+
+test.each(['1.0', '0.3'] as const)(
+  'a push config that is not an object is refused (%s)',
+  async (version) => {
+    await using served = await serve(counting(1, 1), {
+      log: openLog(memoryDatabase()),
+      page: false,
+    });
+    const caller = new Caller(served.url, version);
+    const [method, name] =
+      version === '1.0'
+        ? ['SendMessage', 'taskPushNotificationConfig']
+        : ['message/send', 'pushNotificationConfig'];
+    const configuration = { [name]: 'https://192.0.2.1/' };
+    const sent = await caller.call(method, { ...caller.message('go'), configuration });
+    expect(sent).toMatchObject({ error: { code: -32602 } });
+    expect(await all(served.log.list({}))).toEqual([]);
+  },
+);
+
+test('a message with a webhook too many is refused and not stored', async () => {
+  const asks: Agent = async function* (_turn, ctx) {
+    await ctx.ask({ id: 'q', kind: 'question', message: 'go on?' });
+    yield { type: 'text.delta', id: 't', delta: 'done' };
+  };
+  await using hook = await receive();
+  await using served = await serve(asks, {
+    log: openLog(memoryDatabase()),
+    page: false,
+    a2a: { push },
+  });
+  const caller = new Caller(served.url);
+  const task = taskIdOf(await all(caller.say('go')));
+  for (let n = 0; n < 16; n++)
+    await caller.call('CreateTaskPushNotificationConfig', {
+      taskId: task,
+      id: `c${n}`,
+      url: hook.url,
+    });
+  const before = (await served.log.get(task))?.turns.length;
+  const configuration = { taskPushNotificationConfig: { id: 'c16', url: hook.url } };
+  const more = { ...caller.message('more', { taskId: task }), configuration };
+  expect(await caller.call('SendMessage', more)).toMatchObject({ error: { code: -32602 } });
+  expect((await served.log.get(task))?.turns).toHaveLength(before ?? 0);
+});
+
 test('a receiver that switches protocols is retried, and does not stop the shutdown', async () => {
   let requests = 0;
   await using hook = await httpServer(({ socket }) => {

@@ -81,7 +81,8 @@ function decodePush(value: unknown): PushConfig {
 /** Decodes the nested push config of 0.3. */
 export function decodePush03(config: JsonObject): JsonObject {
   const { authentication, ...rest } = config;
-  if (!isObject(authentication)) return rest;
+  // What is not an object stays, so that a server refuses it.
+  if (!isObject(authentication)) return authentication == null ? rest : config;
   const { schemes, credentials } = authentication;
   const [scheme] = asArray(schemes);
   if (scheme === undefined && !credentials) return rest;

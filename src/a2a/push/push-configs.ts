@@ -130,12 +130,7 @@ export class PushConfigs implements AsyncDisposable {
 
   async #create(made: PushConfig, version: Version, after: number): Promise<void> {
     const { id, taskId: task } = made;
-    const known = await this.list(task);
-    if (!known.some((each) => each.id === id) && known.length >= MAX_PER_TASK)
-      throw new A2AError(
-        'INVALID_PARAMS',
-        `cannot create the push config: a task must have at most ${MAX_PER_TASK}; delete one first`,
-      );
+    requireRoom(await this.list(task), id);
     const saved = { agent: this.#agent, version, config: made, rev: randomUUID() };
     const receiver: Receiver = { task, id, saved, after, progress: {} };
     await this.#stop(receiver);
@@ -147,6 +142,15 @@ export class PushConfigs implements AsyncDisposable {
     this.#start(receiver);
   }
 
+  /** Throws if `ensure` would: a message that is refused must not have been stored. */
+  async checkRoom(
+    { task, messageId }: Pick<Turn, 'task' | 'messageId'>,
+    config: Omit<PushConfig, 'taskId'>,
+    version: Version,
+  ): Promise<void> {
+    requireRoom(await this.list(task), idOf(config, version, messageId));
+  }
+
   /** Creates the config of a message, unless the same message created it already. */
   async ensure(
     { task, messageId }: Pick<Turn, 'task' | 'messageId'>,
@@ -154,7 +158,7 @@ export class PushConfigs implements AsyncDisposable {
     version: Version,
     after: number,
   ): Promise<void> {
-    const id = config.id || RPC_DIALECTS[version].defaultPushId || nameId(`push/${messageId}`);
+    const id = idOf(config, version, messageId);
     const [known] = (await this.list(task)).filter((each) => each.id === id);
     const wanted = { ...config, id, taskId: task };
     if (known && isDeepStrictEqual(known, wanted)) return;
@@ -353,6 +357,18 @@ export class PushConfigs implements AsyncDisposable {
     running?.stop.abort();
     await running?.done;
   }
+}
+
+/** The id of the config that a message creates. */
+const idOf = (config: Omit<PushConfig, 'taskId'>, version: Version, messageId: string): string =>
+  config.id || RPC_DIALECTS[version].defaultPushId || nameId(`push/${messageId}`);
+
+function requireRoom(known: readonly PushConfig[], id: string): void {
+  if (known.length < MAX_PER_TASK || known.some((each) => each.id === id)) return;
+  throw new A2AError(
+    'INVALID_PARAMS',
+    `cannot create the push config: a task must have at most ${MAX_PER_TASK}; delete one first`,
+  );
 }
 
 /** By key, the last work that was begun for it. */

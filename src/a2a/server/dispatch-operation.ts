@@ -190,6 +190,8 @@ async function send(
   for (const { mediaType } of incoming.parts) checkMedia(mediaType, inputModes);
   if (incoming.push) await requirePush(push).check(incoming.push.url);
   const turn = await operations.prepare(incoming, caller, lastEventId);
+  if (incoming.push && incoming.taskId !== undefined)
+    await push?.checkRoom(turn, incoming.push, dialect.version);
   const parts =
     incoming.taskId === undefined ? await reply?.(turn, { signal: slot.signal }) : undefined;
   if (parts) {

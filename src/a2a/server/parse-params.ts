@@ -46,7 +46,10 @@ export function readSend(
     ...takeAnswers(given.map(readPart)),
     metadata: isObject(message['metadata']) ? message['metadata'] : undefined,
     blocking: configuration['returnImmediately'] !== true,
-    push: isObject(push) ? readPush(push) : undefined,
+    push:
+      push === undefined || push === null
+        ? undefined
+        : readPush(requireObject(push, 'configuration.taskPushNotificationConfig')),
   });
 }
 
@@ -112,12 +115,18 @@ export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
   if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
     throw invalid('invalid push url: expected an http or https address');
   const token = header(config, 'token');
-  const authentication = config['authentication'];
+  const authentication = config['authentication'] ?? undefined;
+  const id = optionalString(config, 'id') ?? '';
+  // A store may refuse such an id, or change it.
+  if (/[\0\p{Surrogate}]/u.test(id))
+    throw invalid('invalid id of a push config: expected valid Unicode without zero characters');
   const push = {
-    id: optionalString(config, 'id') ?? '',
+    id,
     url,
     ...(token !== undefined && { token }),
-    ...(isObject(authentication) && { authentication: readAuthentication(authentication) }),
+    ...(authentication !== undefined && {
+      authentication: readAuthentication(requireObject(authentication, 'authentication')),
+    }),
   };
   if (JSON.stringify(push).length > MAX_PUSH_CHARS)
     throw invalid(`invalid push config: expected at most ${MAX_PUSH_CHARS} characters`);

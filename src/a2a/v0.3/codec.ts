@@ -174,6 +174,8 @@ function decodeConfiguration(configuration: JsonObject): JsonObject {
   return {
     ...rest,
     ...(blocking === false && { returnImmediately: true }),
-    ...(isObject(push) && { taskPushNotificationConfig: decodePush03(push) }),
+    ...(push !== undefined && {
+      taskPushNotificationConfig: isObject(push) ? decodePush03(push) : push,
+    }),
   };
 }
