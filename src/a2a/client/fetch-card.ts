@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, tryParse, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
 import type { ClientFetch } from './a2a-transport.ts';
 import { httpFailure, readResponse, refusedRedirect } from './read-response.ts';
 
@@ -26,9 +27,35 @@ export function cardAddress(url: string): URL {
 }
 
 const MAX_REDIRECTS = 5;
+/** How long a server may take to send its card, with redirects. */
+const CARD_MS = 30_000;
 
-/** Follows redirects within the origin only: another origin would get the caller's credentials. */
+/**
+ * Follows redirects within the origin only: another origin would get the caller's credentials.
+ * Throws `timeout` after 30 seconds.
+ */
 export async function fetchCard(address: string, options: CardRequest): Promise<JsonObject> {
+  const limit = new AbortController();
+  const unlisten = onAbort(options.signal, (reason) => limit.abort(reason));
+  const timer = setTimeout(
+    () =>
+      limit.abort(
+        new DuolaneError(
+          'timeout',
+          `the server did not send the agent card at ${address} within ${CARD_MS} ms; try again`,
+        ),
+      ),
+    CARD_MS,
+  );
+  try {
+    return await readCardFrom(address, { ...options, signal: limit.signal });
+  } finally {
+    clearTimeout(timer);
+    unlisten();
+  }
+}
+
+async function readCardFrom(address: string, options: CardRequest): Promise<JsonObject> {
   const { fetch = globalThis.fetch, headers = {}, signal } = options;
   for (let at = address, hops = 0; ; hops++) {
     const response = await fetch(at, {

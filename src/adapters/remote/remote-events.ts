@@ -10,6 +10,12 @@ import { nameId } from '../../task/name-id.ts';
  * the limits of a run do not count texts that are empty.
  */
 const MAX_ARTIFACTS = 5_000;
+/**
+ * How many characters of status messages a remote agent may send. The limits of a run do not count
+ * them, but the log keeps them. Replaced texts and updates of artifacts count as an event each.
+ */
+const MAX_STATUS_CHARS = 16 << 20;
+const EVENT_CHARS = 256;
 const MAX_ID_CHARS = 256;
 
 /** What the caller's log already has of the remote run, when the caller is called again. */
@@ -32,6 +38,7 @@ export class RemoteEvents {
   #shown: string;
   readonly #artifacts: Set<string>;
   #discards = 0;
+  #statusChars = 0;
 
   constructor(baseUrl: string, shown: ShownBefore) {
     this.#baseUrl = baseUrl;
@@ -57,7 +64,9 @@ export class RemoteEvents {
     const { status } = event.statusUpdate;
     if (status.state !== 'TASK_STATE_WORKING') return [];
     const message = textOf(status.message?.parts ?? []);
-    return message === '' ? [] : [{ type: 'status', message }];
+    if (message === '') return [];
+    this.#count(message.length);
+    return [{ type: 'status', message }];
   }
 
   /** The text of the last status, for an agent that sends its result there and nowhere else. */
@@ -94,6 +103,15 @@ export class RemoteEvents {
     return this.#textFrom(before, [...this.#texts.values()].join(''), artifactId);
   }
 
+  /** Counts an event that the limits of a run do not count. */
+  #count(chars = 0): void {
+    this.#statusChars += EVENT_CHARS + chars;
+    if (this.#statusChars > MAX_STATUS_CHARS)
+      throw tooLarge(
+        `the status messages of the remote agent exceed the limit of a run (${MAX_STATUS_CHARS} characters, ${EVENT_CHARS} for each)`,
+      );
+  }
+
   #setText(artifactId: string, text: string): void {
     if (!this.#texts.has(artifactId) && this.#texts.size >= MAX_ARTIFACTS) throw tooManyArtifacts();
     this.#texts.set(artifactId, text);
@@ -104,6 +122,7 @@ export class RemoteEvents {
     if (wanted === known) return [];
     if (wanted.startsWith(known))
       return [{ type: 'text.delta', id, delta: wanted.slice(known.length) }];
+    this.#count();
     const message = 'the remote agent replaced its text';
     const error = new DuolaneError('interrupted', message).toJSON();
     const replaced: AgentEvent = {
@@ -125,6 +144,7 @@ export class RemoteEvents {
     const parts = artifact.parts.map((part) => decodePart(part, this.#baseUrl));
     // Nothing to append to: the caller was started again, or the agent never sent a beginning.
     const appends = append && this.#artifacts.has(artifactId);
+    if (parts.length === 0) this.#count();
     this.#artifacts.add(artifactId);
     return [
       {
