@@ -1,5 +1,5 @@
 import { create, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { malformed } from '../../../errors.ts';
+import { malformed, tooLarge } from '../../../errors.ts';
 import {
   type GrpcCallOptions,
   type GrpcClient,
@@ -8,7 +8,7 @@ import {
   STATUS,
   statusOf,
 } from '../../../grpc/index.ts';
-import { asObject, type JsonObject, omitUndefined } from '../../../json.ts';
+import { asObject, jsonChars, type JsonObject, omitUndefined } from '../../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import {
   type KnownLimits,
@@ -37,6 +37,11 @@ import {
 import type { GrpcSource } from './dial-grpc.ts';
 
 const { method } = Mcp;
+
+/** The limit for a result that a server sends in several messages: that of a line or an event. */
+const MAX_RESULT_CHARS = 64 << 20;
+/** What a block takes beside its members: without it, empty blocks would have no limit. */
+const BLOCK_CHARS = 100;
 
 /**
  * The source of a server that has only Google's service `model_context_protocol.Mcp`. That service
@@ -183,10 +188,19 @@ async function* callTool(
   );
   const content: JsonObject[] = [];
   let structuredContent: JsonObject | undefined;
-  let [isError, isAnswered] = [false, false];
+  let [isError, isAnswered, chars] = [false, false, 0];
   for await (const response of responses) {
     isAnswered = true;
-    content.push(...response.content.map(fromGoogleContent));
+    // One by one: the arguments of a call are limited, the blocks of a message are not.
+    for (const block of response.content) {
+      const decoded = fromGoogleContent(block);
+      chars += BLOCK_CHARS + jsonChars(decoded);
+      if (chars > MAX_RESULT_CHARS)
+        throw tooLarge(
+          `the result of tool "${name}" exceeds the limit (${MAX_RESULT_CHARS} characters, ${BLOCK_CHARS} for each block)`,
+        );
+      content.push(decoded);
+    }
     structuredContent = response.structuredContent ?? structuredContent;
     isError ||= response.isError;
   }
