@@ -115,7 +115,6 @@ export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
   if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
     throw invalid('invalid push url: expected an http or https address');
   const token = header(config, 'token');
-  const authentication = config['authentication'] ?? undefined;
   const id = optionalString(config, 'id') ?? '';
   // A store may refuse such an id, or change it.
   if (/[\0\p{Surrogate}]/u.test(id))
@@ -124,9 +123,7 @@ export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
     id,
     url,
     ...(token !== undefined && { token }),
-    ...(authentication !== undefined && {
-      authentication: readAuthentication(requireObject(authentication, 'authentication')),
-    }),
+    ...omitUndefined({ authentication: readAuthentication(config['authentication']) }),
   };
   if (JSON.stringify(push).length > MAX_PUSH_CHARS)
     throw invalid(`invalid push config: expected at most ${MAX_PUSH_CHARS} characters`);
@@ -139,7 +136,9 @@ export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
  */
 const MAX_PUSH_CHARS = 8192;
 
-function readAuthentication(given: JsonObject): NonNullable<PushConfig['authentication']> {
+function readAuthentication(value: unknown): PushConfig['authentication'] {
+  if (value === undefined || value === null) return undefined;
+  const given = requireObject(value, 'authentication');
   const scheme = header(given, 'scheme');
   const credentials = header(given, 'credentials');
   if (scheme === undefined)

@@ -174,8 +174,6 @@ function decodeConfiguration(configuration: JsonObject): JsonObject {
   return {
     ...rest,
     ...(blocking === false && { returnImmediately: true }),
-    ...(push !== undefined && {
-      taskPushNotificationConfig: isObject(push) ? decodePush03(push) : push,
-    }),
+    ...omitUndefined({ taskPushNotificationConfig: isObject(push) ? decodePush03(push) : push }),
   };
 }
