@@ -123,7 +123,12 @@ describe.each(Object.entries(FRONTS))('a bridge of a stdio server over %s', (_, 
     await b.open('b', {});
     expect(opened).toMatchObject({
       capabilities: { tools: { listChanged: true }, logging: {}, experimental: { 'x/y': {} } },
-      serverInfo: { name: 'plain', title: 'A plain server', websiteUrl: 'http://x' },
+      serverInfo: {
+        name: 'plain',
+        title: 'A plain server',
+        websiteUrl: 'http://x',
+        icons: [{ src: 'http://x/i.png' }],
+      },
       instructions: 'be plain',
     });
     await a.request('logging/setLevel', { level: 'warning' });
@@ -195,6 +200,32 @@ describe.each(Object.entries(FRONTS))('a bridge of a stdio server over %s', (_, 
       message: 'Method not found',
       data: { method: 'acme/unknown' },
     });
+  });
+
+  test('passes on `_meta` unchanged, and adds none of its own', async () => {
+    await using scope = new Disposer();
+    const client = (await join(scope))();
+    const opened = await client.open('a');
+    expect(opened).not.toHaveProperty('_meta');
+    const _meta = { progressToken: 'p', 'acme/trace': { id: [1, 'é'] } };
+    for (const params of [{ _meta, a: 1 }, { a: 1 }, { _meta: {} }])
+      expect((await client.request('acme/echo', params))['result']).toEqual(params);
+    const { result } = await client.request('tools/call', { name: 'who', arguments: {} });
+    expect(Object.keys(result as JsonObject)).toEqual(['content']);
+    expect(await client.call('who')).not.toHaveProperty('_meta');
+  });
+
+  test('delivers a change right after the connection, and `elicitation/complete`', async () => {
+    await using scope = new Disposer();
+    const client = (await join(scope))();
+    await client.open('a');
+    await eventually(() => expect(client.count('notifications/prompts/list_changed')).toBe(1));
+    await client.call('open', { elicitationId: 'e1' });
+    const method = 'notifications/elicitation/complete';
+    const params = { elicitationId: 'e1', _meta: { 'x/n': 1 } };
+    await eventually(() =>
+      expect(client.received).toContainEqual({ jsonrpc: '2.0', method, params }),
+    );
   });
 
   test('delivers every progress notification and log line of parallel calls', async () => {
