@@ -4,7 +4,8 @@ import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';
-import { expectNoStack, Place } from './support.ts';
+import { suite } from '../verifies.ts';
+import { expectNoStack, missingPty, Place } from './support.ts';
 
 let place: Place;
 beforeAll(async () => {
@@ -46,6 +47,26 @@ const source: ToolSource = {
     ],
   }),
 };
+
+/** A request of a server for a model's message. */
+const sampling = {
+  id: 'summary',
+  kind: 'question',
+  data: {
+    method: 'sampling/createMessage',
+    params: {
+      messages: [{ role: 'user', content: { type: 'text', text: 'Summarize this' } }],
+      maxTokens: 9,
+    },
+  },
+} as const;
+const sampler = (): ToolSource =>
+  createRegistry({
+    name: 'sampler',
+    tools: [
+      tool('sum', '', {}, async (_args, { ask }) => JSON.stringify((await ask(sampling)).content)),
+    ],
+  });
 
 describe('duolane tools', () => {
   test.each([
@@ -96,5 +117,31 @@ describe('duolane tools', () => {
     expect(ended.code).toBe(2);
     expect(ended.stderr).toMatch(words);
     expectNoStack(ended);
+  });
+});
+
+suite('a pseudo terminal', missingPty, () => {
+  test.each(['session', 'stateless'])(
+    "the user writes a model's message that the server requests (%s)",
+    async (protocol) => {
+      await using offered = await offerHttp(sampler());
+      const args = ['tools', offered.url, 'sum', `--protocol=${protocol}`];
+      const running = place.start(args, { pty: true });
+      await running.says(/Summarize this[^]*Write it, or leave it empty to decline > /);
+      running.type('it is short\r');
+      expect((await running.end()).code).toBe(0);
+      await running.says(
+        /\{"role":"assistant","content":\{"type":"text","text":"it is short"\},"model":"user"\}/,
+      );
+    },
+  );
+
+  test("an empty line declines a model's message", async () => {
+    await using offered = await offerHttp(sampler());
+    const running = place.start(['tools', offered.url, 'sum'], { pty: true });
+    await running.says(/leave it empty to decline > /);
+    running.type('\r');
+    expect((await running.end()).code).toBeGreaterThan(0);
+    await running.says(/cannot complete sampling\/createMessage: the request was declined/);
   });
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer } from '../../ask.ts';
+import type { Answer, Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import type { AskOptions, ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
@@ -35,7 +35,8 @@ export const tools: Command = {
     `The source is ${SOURCES}.`,
     'Without a tool, it lists all tools as they arrive. With a tool, it calls it and prints its progress\n' +
       'on stderr. Exit code 1 if the tool failed. Questions of the server (elicitation) are asked on the\n' +
-      'terminal, and declined without one.',
+      'terminal, and declined without one. If the server requests a message of a model (sampling), it is\n' +
+      'shown, and you write the message.',
   ],
   examples: [
     "duolane tools 'stdio:node server.js'",
@@ -54,7 +55,7 @@ export const tools: Command = {
       token: textFlag(flags, 'token'),
       protocol: readProtocol(textFlag(flags, 'protocol')),
       timeoutMs: readSeconds(textFlag(flags, 'timeout')),
-      capabilities: { elicitation: { form: {} } },
+      capabilities: { elicitation: { form: {} }, sampling: {} },
     });
     // Awaited here: the source closes with this scope.
     return await act(source);
@@ -215,10 +216,23 @@ async function getPrompt(
 }
 
 /** The options of a read or a prompt: the user answers the questions of the server. */
-const askable = ({ terminal, signal }: CommandCall): AskOptions => ({
-  signal,
-  ask: askUser(terminal, { signal, otherwise: 'decline' }),
-});
+const askable = (call: CommandCall): AskOptions => ({ signal: call.signal, ask: askerOf(call) });
+
+/** Asks the user what the server requests, also for the message of a model. */
+function askerOf({ terminal, signal }: CommandCall): Ask {
+  const ask = askUser(terminal, { signal, otherwise: 'decline' });
+  return async (request) => {
+    const { method, params } = asObject(request.data);
+    if (method !== 'sampling/createMessage') return ask(request);
+    // The request is printed before the question.
+    const message = "The server requests a model's message. Write it, or leave it empty to decline";
+    const answer = await ask({ ...request, message, data: params });
+    if (answer.action !== 'accept' || answer.content === '')
+      return { id: answer.id, action: 'decline' };
+    const content = { type: 'text', text: answer.content };
+    return { ...answer, content: { role: 'assistant', content, model: 'user' } };
+  };
+}
 
 const hasNone = (what: string): DuolaneError =>
   new DuolaneError('unsupported', `the server has no ${what}; list its tools instead`);
@@ -226,13 +240,14 @@ const hasNone = (what: string): DuolaneError =>
 async function use(
   source: ToolSource,
   { name, args }: { readonly name: string; readonly args: JsonObject },
-  { terminal, flags, signal }: CommandCall,
+  command: CommandCall,
 ): Promise<number> {
+  const { terminal, flags, signal } = command;
   const { out, err } = terminal;
   let answers: readonly Answer[] = [];
   let state: string | undefined;
   const id = randomUUID();
-  const ask = askUser(terminal, { signal, otherwise: 'decline' });
+  const ask = askerOf(command);
   for (;;) {
     let asked: Extract<ToolEvent, { readonly type: 'input' }> | undefined;
     const call = { id, name, args, answers, ...(state !== undefined && { state }) };
