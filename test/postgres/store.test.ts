@@ -348,17 +348,17 @@ suite('postgres store', postgresMissing, () => {
 
     test('forward, a living owner keeps its claims', async () => {
       const schema = server.schema();
-      const leases = { heartbeatMs: 200, leaseMs: 4000, pollMs: 100 };
+      const leases = { heartbeatMs: 200, leaseMs: 60_000, pollMs: 100 };
       await using owner = await open(schema, leases);
       await using other = await open(schema, leases);
       const claim = await claimed(owner, 't');
       await owner.append(claim, 1, [started]);
-      await step(schema, 60_000);
+      await step(schema, 600_000);
       const stop = new AbortController();
       const taken = collect(other.claims('B', { agents: ['a'], signal: stop.signal }), 1);
       const replicas = async () => (await owner.replicas?.())?.[0]?.tasks[0]?.leaseMs ?? 0;
       // Until the owner has renewed it.
-      while ((await replicas()) < 2000) await new Promise((resolve) => setTimeout(resolve, 50));
+      while ((await replicas()) < 30_000) await new Promise((resolve) => setTimeout(resolve, 50));
       stop.abort(new Error('nothing to take'));
       await expect(taken).rejects.toThrow('nothing to take');
       expect(claim.signal.aborted).toBe(false);
