@@ -1,7 +1,7 @@
 /**
  * Compares our MCP client and server with those of the official SDK (v2). The pairs alternate, each
- * server in a separate process: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs
- * `peers/mcp-sdk`.
+ * server in a separate process: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Installs the peer
+ * `mcp-sdk`.
  *
  * The `MaxListenersExceededWarning`s are those of the SDK: its HTTP client gives the signal of the
  * connection to every `fetch`, and its stdio server waits for `drain` once for each message.
@@ -11,6 +11,7 @@ import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { ensurePeer } from '../scripts/peers.mjs';
 import type { JsonObject } from '../src/json.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/client/dial-http.ts';
 import { dialStdio } from '../src/mcp/json-rpc/stdio.ts';
@@ -26,6 +27,8 @@ const LONG = 200_000;
 const ROUNDS = Number(/--rounds=(\d+)/.exec(process.argv.join(' '))?.[1] ?? 3);
 
 const server = fileURLToPath(new URL('./fixtures/mcp-server.ts', import.meta.url));
+const peer = await ensurePeer('mcp-sdk');
+if (!peer.available) throw new Error(peer.reason);
 const load = createRequire(new URL('../peers/mcp-sdk/package.json', import.meta.url));
 const argsOf = (who: string, transport: string, tools: number): string[] => [
   '--import',
