@@ -1,4 +1,5 @@
 import { Channel } from '../../../stream/channel.ts';
+import { DONE } from '../../../stream/queue-reader.ts';
 import type { ToolEvent } from '../../types.ts';
 
 /** How many events of one call wait for its reader. */
@@ -47,17 +48,29 @@ export class CallEvents implements AsyncIterable<ToolEvent> {
     this.#end();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<ToolEvent, void, undefined> {
-    try {
-      for await (const event of this.#channel) {
-        this.#waiting -= 1;
-        this.#catchUp();
-        this.#release();
-        yield event;
-      }
-    } finally {
-      this.#end();
-    }
+  /** Not a generator: each event of each call would cost several promises more. */
+  [Symbol.asyncIterator](): AsyncIterator<ToolEvent, void, undefined> & AsyncIterable<ToolEvent> {
+    const reader = this.#channel[Symbol.asyncIterator]();
+    const iterator = {
+      next: async () => {
+        const result = await reader.next();
+        if (!result.done) this.#taken();
+        return result;
+      },
+      return: async () => {
+        this.#end();
+        await reader.return?.();
+        return DONE;
+      },
+      [Symbol.asyncIterator]: () => iterator,
+    };
+    return iterator;
+  }
+
+  #taken(): void {
+    this.#waiting -= 1;
+    this.#catchUp();
+    this.#release();
   }
 
   #end(): void {

@@ -76,21 +76,17 @@ export function clientSource(
 
 async function* none<T>(): AsyncGenerator<T, void, undefined> {}
 
-async function* callTool(
+/** Without tasks, a call is what one request makes of it; the rest would only cost time. */
+function callTool(
   client: McpClient,
   tasks: SourceTasks | undefined,
   call: ToolCall,
   options: CallOptions = {},
-): AsyncGenerator<ToolEvent, void, undefined> {
-  options.signal?.throwIfAborted();
-  const once = (made: ToolCall, calling: CallOptions = {}): AsyncIterable<ToolEvent> => {
-    const mayBeTask = tasks !== undefined && calling.task === true;
-    const { caller } = calling;
-    const open =
-      client.waitingCalls.take(made.state) ?? new PendingCall(client, made, { caller, mayBeTask });
-    return open.read(made.answers, calling);
-  };
+): AsyncIterable<ToolEvent> {
+  if (!tasks) return PendingCall.read(client, call, options);
+  const once = (made: ToolCall, calling: CallOptions = {}): AsyncIterable<ToolEvent> =>
+    PendingCall.read(client, made, calling, calling.task === true);
   const answer: CallToEndOptions['answer'] = (...asked) => client.answer(...asked);
-  const source = { callTool: once, ...(tasks && { tasks }) };
-  yield* callOrFollow(source, call, { ...options, ...(client.canAnswer && { answer }) });
+  const source = { callTool: once, tasks };
+  return callOrFollow(source, call, { ...options, ...(client.canAnswer && { answer }) });
 }

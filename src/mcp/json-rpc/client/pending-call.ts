@@ -25,7 +25,6 @@ export class PendingCall {
   /** Who called, on a connection that several callers share. */
   readonly caller: string | undefined;
   readonly #client: McpClient;
-  readonly #name: string;
   readonly #events = new CallEvents();
   readonly #reader = this.#events[Symbol.asyncIterator]();
   readonly #scope = new AbortController();
@@ -35,53 +34,56 @@ export class PendingCall {
 
   readonly #mayBeTask: boolean;
 
-  constructor(
+  private constructor(
     client: McpClient,
     call: ToolCall,
-    { caller, mayBeTask = false }: { caller?: string | undefined; mayBeTask?: boolean } = {},
+    { caller, mayBeTask }: { caller: string | undefined; mayBeTask: boolean },
   ) {
     this.caller = caller;
     this.#mayBeTask = mayBeTask;
     this.#client = client;
-    this.#name = call.name;
     this.#questions = new ServerQuestions(call.id, () => this.#events.insist(ASKED));
     this.#settled = this.#run(call, client.callers.enter(caller));
   }
 
   /**
-   * Yields the events up to the next `input` or the result. Breaking out before either cancels the
-   * call.
+   * Makes a call, or continues the one that waits for these answers. Yields the events up to the
+   * next `input` or the result. Breaking out before either cancels the call.
    */
-  async *read(
-    answers: ToolCall['answers'] = [],
-    { signal, deadline }: CallOptions = {},
+  static async *read(
+    client: McpClient,
+    call: ToolCall,
+    { signal, deadline, caller }: CallOptions = {},
+    mayBeTask = false,
   ): AsyncGenerator<ToolEvent, void, undefined> {
-    this.#questions.give(answers);
-    const unlisten = onAbort(signal, (reason) => this.#scope.abort(reason));
-    const abort = (reason: unknown): void => this.#scope.abort(reason);
-    const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, this.#name, abort);
-    const { limits, isOurTurn } = this.#client;
-    const what = `call of tool "${this.#name}"`;
-    const used = deadline === undefined ? limits : NO_LIMITS;
-    using limit = new RequestTimer(used, { what, end: abort, isOurTurn });
+    signal?.throwIfAborted();
+    const pending =
+      client.waitingCalls.take(call.state) ?? new PendingCall(client, call, { caller, mayBeTask });
+    pending.#questions.give(call.answers ?? []);
+    const abort = (reason: unknown): void => pending.#scope.abort(reason);
+    const unlisten = onAbort(signal, abort);
+    const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, call.name, abort);
+    const used = deadline === undefined ? client.limits : NO_LIMITS;
+    const what = `call of tool "${call.name}"`;
+    using limit = new RequestTimer(used, { what, end: abort, isOurTurn: client.isOurTurn });
     let kept = false;
     try {
       for (;;) {
         limit.wait();
-        const { done, value } = await this.#reader.next();
+        const { done, value } = await pending.#reader.next();
         limit.pause();
         if (done) return;
         if (value !== ASKED) yield value;
-        else if (this.#questions.open.length > 0 && !this.#scope.signal.aborted) {
+        else if (pending.#questions.open.length > 0 && !pending.#scope.signal.aborted) {
           kept = true;
-          const state = this.#client.waitingCalls.keep(this);
-          return yield { type: 'input', requests: this.#questions.open, state };
+          const state = client.waitingCalls.keep(pending);
+          return yield { type: 'input', requests: pending.#questions.open, state };
         }
       }
     } finally {
       unlisten();
       clearTimeout(timer);
-      if (!kept) await this.cancel();
+      if (!kept) await pending.cancel();
     }
   }
 
@@ -90,7 +92,7 @@ export class PendingCall {
     if (!this.#over)
       this.#scope.abort(new DuolaneError('canceled', 'the reader cancelled the call'));
     await this.#settled;
-    await this.#reader.return();
+    await this.#reader.return?.();
   }
 
   /** Runs the call. Never rejects: a failure ends the events. */
