@@ -370,6 +370,9 @@ describe('a permanent permission', () => {
     ['*', 'echo other'],
     ['echo:*', 'echo other'],
     ['echo a', 'echo b'],
+    ['echo a # not b', "echo a '#' not b"],
+    ['echo ~/a', "echo '~/a'"],
+    ['echo {a,b}', "echo '{a,b}'"],
     ["sh -c 'echo a' 'x; touch b'", `sh -c "echo a' 'x; touch b"`],
   ])('for %j does not cover %j', async (approved, other) => {
     await using ws = await Workspace.open();
@@ -390,6 +393,7 @@ describe('a permanent permission', () => {
 
   test.each([
     ['Write', { file_path: 'a.txt' }, 'Write', { file_path: '../other.txt' }],
+    ['Write', { file_path: 'a.txt' }, 'Write', { file_path: 'b.txt' }],
     ['Write', { file_path: 'a.txt' }, 'Write', { file_path: '.git/config' }],
     ['Read', { file_path: '../secret/a' }, 'Read', { file_path: '../secret/b' }],
     ['Read', { file_path: '../secret/a' }, 'Write', { file_path: '../secret/a' }],

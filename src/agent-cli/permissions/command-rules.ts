@@ -47,7 +47,15 @@ function runsIndex(text: string): boolean {
  * escaped: otherwise one word `a' 'b` would be written like the two words `'a' 'b'`.
  */
 const quote = ({ text, literal }: ShellWord): string =>
-  !literal || /^[\w@%+=:,./~^!{}#-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  !literal || needsNoQuotes(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+/**
+ * Whether the shell reads the text as this one word without quotes. At its start, `#` begins a
+ * comment and `~` is a folder: a permission for `rm a # b` must not cover `rm a '#' b`.
+ */
+const needsNoQuotes = (text: string): boolean =>
+  /^[\w@%+=:,./^!{}-][\w@%+=:,./~^!{}#-]*$/.test(text) &&
+  !(text.includes('{') && /,|\.\./.test(text));
 
 /**
  * Whether a deny or ask rule covers a command: one matching command anywhere in it is enough. Every

@@ -81,22 +81,18 @@ export async function askHost(
 /**
  * Updates that the host can return as `updatedPermissions` to avoid the same request later. Each
  * covers only what the person was shown: a rule for the tool would cover every file, also outside
- * of the working directories, and a further directory would include writing to it.
+ * of the working directories, a further directory would include writing to it, and the mode
+ * `acceptEdits` every edit. Hosts return all of them for "always allow".
  */
 function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
-  const destination = 'session';
   if (facts.guarded) return [];
   const ruleContent = facts.path ? `/${facts.path.real}` : facts.command;
   // No rule is suggested for an empty command, or for one or a path with wildcards: the rule would
   // be a pattern and cover more. `rm *.log` would allow `rm -rf src a.log`.
   const wild = facts.path ? /[*?{}]/ : /\*|^\s*$/;
   const rule = { toolName, ...(ruleContent !== undefined && { ruleContent }) };
-  return [
-    ...(ruleContent !== undefined && wild.test(ruleContent)
-      ? []
-      : [{ type: 'addRules', rules: [rule], behavior: 'allow', destination }]),
-    ...(facts.edit ? [{ type: 'setMode', mode: 'acceptEdits', destination }] : []),
-  ];
+  if (ruleContent !== undefined && wild.test(ruleContent)) return [];
+  return [{ type: 'addRules', rules: [rule], behavior: 'allow', destination: 'session' }];
 }
 
 function takeUpdates(session: CliSession, updates: unknown): void {
