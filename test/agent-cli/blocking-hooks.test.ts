@@ -197,3 +197,17 @@ test('a PreToolUse hook that allows a call does not override an ask or a deny ru
   expect(asked).toEqual(['echo b']);
   expect(results).toEqual([false, true, true]);
 });
+
+test('a PreToolUse hook that ends the turn prevents its call and those behind it', async () => {
+  await using ws = await Workspace.open();
+  const calls = { tools: [{ name: 'mcp__calc__add' }, { name: 'mcp__calc__other' }] };
+  const model = await ws.script([calls, { text: 'the model went on' }]);
+  await using host = new RawHost(ws, ['--model', model, '--allowed-tools', 'mcp__calc__*']);
+  host.respond('hook_callback', () => ({ continue: false, stopReason: 'out of hours' }));
+  const hooks = { PreToolUse: [{ matcher: 'mcp__calc__add', hookCallbackIds: ['h'] }] };
+  host.serve([{ name: 'add' }, { name: 'other' }], () => SECRET, { hooks });
+  host.prompt('go');
+  expect(await host.result()).toMatchObject({ terminal_reason: 'hook_stopped' });
+  expect(called(host)).toBe(false);
+  expect(JSON.stringify(host.seen)).toContain('out of hours');
+});

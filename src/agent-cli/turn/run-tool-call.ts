@@ -57,6 +57,9 @@ export async function runToolCall(
     const message = `invalid arguments of ${name}: expected a JSON object, not ${asString(input[MALFORMED_INPUT])}`;
     return end(id, failedOutcome(message), {});
   }
+  // The calls that wait behind one whose hook has ended the turn are part of that turn.
+  if (turn.stoppedBy !== undefined)
+    return end(id, failedOutcome(`The call was not executed: ${turn.stoppedBy}`), {});
   let started = false;
   const stopAwaiting = tool.server?.source === 'sdk' ? turn.await(id) : undefined;
   try {
@@ -140,6 +143,13 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
     emit({ decision: 'deny', by: 'hook', message: hook.reason || undefined });
     return deny(
       `PreToolUse:${name} hook error: ${hook.reason || 'denied'}`,
+      rejected('hook', 'permission-rule'),
+    );
+  }
+  if (hook.stop !== undefined) {
+    emit({ decision: 'deny', by: 'hook', message: hook.stop });
+    return deny(
+      `PreToolUse:${name} hook ended the turn: ${hook.stop}`,
       rejected('hook', 'permission-rule'),
     );
   }
