@@ -114,3 +114,16 @@ test('Edit keeps a byte order mark', async () => {
   await editTool(place).call({ file_path: file, old_string: '1', new_string: '2' }, run());
   expect(await readFile(file, 'utf8')).toBe('\uFEFFa = 2\n');
 });
+
+test.each([
+  ['without a content', writeTool, { contents: 'new' }],
+  ['with an object as content', writeTool, { content: { a: 1 } }],
+  ['without a new text', editTool, { old_string: 'old' }],
+  ['with a list as new text', editTool, { old_string: 'old', new_string: ['new'] }],
+])('a call %s does not empty the file', async (_, make, input) => {
+  await writeFile(join(cwd, 'a.json'), 'old');
+  const made = await make(place).call({ file_path: 'a.json', ...input }, run());
+  expect(made).toMatchObject({ isError: true });
+  expect(String(made.content)).toContain('expected a text');
+  expect(await readFile(join(cwd, 'a.json'), 'utf8')).toBe('old');
+});

@@ -1,6 +1,12 @@
 import { realPath } from '../../permissions/path-rules.ts';
 import { asString, type JsonObject } from '../../../json.ts';
-import { type AgentTool, failedOutcome, success, type ToolRun } from '../types.ts';
+import {
+  type AgentTool,
+  failedOutcome,
+  success,
+  type ToolOutcome,
+  type ToolRun,
+} from '../types.ts';
 import { openToEdit, openToRead, openToWrite, readTextFile, writeText } from './open-file.ts';
 import { locate, pathFacts, type Workspace } from './workspace.ts';
 
@@ -18,6 +24,13 @@ const path = {
  */
 const permittedPath = (workspace: Workspace, input: JsonObject, { path: real }: ToolRun): string =>
   real ?? realPath(locate(workspace, asString(input['file_path'])));
+
+/**
+ * The result of a call without its text, or with another value. Models forget it, and send JSON as
+ * an object; taken for an empty text, it would empty the file.
+ */
+const noText = (name: string): ToolOutcome =>
+  failedOutcome(`invalid ${name}: expected a text; the file is unchanged`);
 
 /** Reads a part of a text file, with line numbers. */
 export const readTool = (workspace: Workspace): AgentTool => ({
@@ -78,7 +91,8 @@ export const writeTool = (workspace: Workspace): AgentTool => ({
   }),
   async call(input, run) {
     const file = permittedPath(workspace, input, run);
-    const content = asString(input['content']);
+    const { content } = input;
+    if (typeof content !== 'string') return noText('content');
     run.signal.throwIfAborted();
     await using handle = await openToWrite(file);
     await writeText(handle, content);
@@ -110,7 +124,9 @@ export const editTool = (workspace: Workspace): AgentTool => ({
   }),
   async call(input, run) {
     const file = permittedPath(workspace, input, run);
-    const [before, after] = [asString(input['old_string']), asString(input['new_string'])];
+    const { old_string: before, new_string: after } = input;
+    if (typeof before !== 'string') return noText('old_string');
+    if (typeof after !== 'string') return noText('new_string');
     if (before === '')
       return failedOutcome('old_string must not be empty; use Write for a new file');
     await using handle = await openToEdit(file);
