@@ -1,8 +1,9 @@
 import type * as fs from 'node:fs/promises';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { parseRule } from '../../permissions/permission-rules.ts';
 import type { ToolRun } from '../types.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -118,4 +119,29 @@ test.each([
   const { content } = await make(guarded).call({ pattern }, run());
   expect(content).toContain('a.txt');
   expect(content).not.toContain('in.txt');
+});
+
+test('a link that changes after the permission does not move the rules of Read', async () => {
+  for (const name of ['vault/secret', 'other']) await mkdir(join(cwd, name), { recursive: true });
+  await writeFile(join(cwd, 'vault/secret/key.txt'), 'needle');
+  await symlink('vault', join(cwd, 'link'));
+  const guarded: Workspace = {
+    ...place,
+    policy: () => ({
+      mode: 'default',
+      allow: [],
+      ask: [],
+      deny: [parseRule('Read(vault/secret)')],
+    }),
+  };
+  for (const tool of [grepTool(guarded), globTool(guarded)]) {
+    const input = { pattern: tool.spec.name === 'Grep' ? 'needle' : '**', path: 'link' };
+    const path = tool.facts(input).path?.real as string;
+    await rm(join(cwd, 'link'));
+    await symlink('other', join(cwd, 'link'));
+    const found = await tool.call(input, { ...run(), path });
+    expect(JSON.stringify(found)).not.toContain('key.txt');
+    await rm(join(cwd, 'link'));
+    await symlink('vault', join(cwd, 'link'));
+  }
 });

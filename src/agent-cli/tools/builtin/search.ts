@@ -112,7 +112,7 @@ export const globTool = (workspace: Workspace): AgentTool => ({
     const wanted = readGlob(asString(input['pattern']));
     if (!wanted) return failedOutcome('pattern has too many alternatives in braces; use fewer');
     const root = real ?? realPath(locate(workspace, asString(input['path'])));
-    const hidden = hiddenBelow(workspace, locate(workspace, asString(input['path'])), 'Glob');
+    const hidden = hiddenBelow(workspace, asString(input['path']), root, 'Glob');
     const found: string[] = [];
     const skipped = new Skipped();
     let more = false;
@@ -162,7 +162,7 @@ export const grepTool = (
     if (!fits) return failedOutcome('glob has too many alternatives in braces; use fewer');
     const limit = AbortSignal.timeout(limitMs);
     const root = real ?? realPath(locate(workspace, asString(input['path'])));
-    const hidden = hiddenBelow(workspace, locate(workspace, asString(input['path'])), 'Grep');
+    const hidden = hiddenBelow(workspace, asString(input['path']), root, 'Grep');
     try {
       const either = AbortSignal.any([signal, limit]);
       return success(await grep(pattern, root, fits, hidden, either));

@@ -51,10 +51,13 @@ export function pathFacts(workspace: Workspace, path: string, edit: boolean): Ca
 const homeOf = ({ env }: Workspace): string => env['HOME'] || homedir();
 
 /**
- * Returns a test of paths below `root`: whether a deny or ask rule of `tool` or `Read` covers it.
+ * Returns a test of paths below the folder of a search: whether a deny or ask rule of `tool` or
+ * `Read` covers it. `path` is the argument of the call, `root` the real path that is searched; a
+ * link that has changed since the permission is not resolved again.
  */
 export function hiddenBelow(
   workspace: Workspace,
+  path: string,
   root: string,
   tool: string,
 ): (path: string) => boolean {
@@ -62,11 +65,11 @@ export function hiddenBelow(
   const home = homeOf(workspace);
   const { deny, ask } = workspace.policy();
   const rules = [...deny, ...ask].filter(({ content }) => content !== undefined);
-  const realRoot = realPath(root);
+  const folder = locate(workspace, path);
   // A search follows no links below its root, so the real path needs no system call.
-  return (path) => {
-    const given = resolve(root, path);
-    const real = resolve(realRoot, path);
+  return (below) => {
+    const given = resolve(folder, below);
+    const real = resolve(root, below);
     const candidate = { tool, alsoAs: 'Read', path: { cwd, given, real, home } };
     return rules.some((rule) => forbids(rule, candidate));
   };
