@@ -343,7 +343,7 @@ scenarios('turns', (sdk) => {
       tools: [
         sdk.tool('all', 'All kinds', {}, async () => ({
           content: [
-            { type: 'image', data: 'aGk=', mimeType: 'image/png' },
+            { type: 'image', data: 'iVBORw0KGgoA', mimeType: 'image/png' },
             { type: 'resource', resource: { uri: 'mem://x', text: 'inside' } },
           ],
         })),
@@ -360,7 +360,7 @@ scenarios('turns', (sdk) => {
       }),
     );
     expect(toolResults(run)[0]?.['content']).toEqual([
-      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } },
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgoA' } },
       { type: 'text', text: '[Resource from rich at mem://x] inside' },
     ]);
   });

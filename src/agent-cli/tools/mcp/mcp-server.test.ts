@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Items } from '../../../stream/types.ts';
 import type { Tool, ToolSource } from '../../../mcp/types.ts';
-import { Server, type ServerDialer } from './mcp-server.ts';
+import { Server, type ServerDialer, type ServerEvents } from './mcp-server.ts';
 
 const toolOf = (name: string, description = ''): Tool => ({
   name,
@@ -10,7 +10,11 @@ const toolOf = (name: string, description = ''): Tool => ({
 });
 
 /** A server with this list of tools; it ignores the signal. */
-function serverOf(list: () => AsyncGenerator<Tool>, listMs?: number): Server {
+function serverOf(
+  list: () => AsyncGenerator<Tool>,
+  listMs?: number,
+  log: ServerEvents['log'] = () => {},
+): Server {
   const source: ToolSource & AsyncDisposable = {
     info: { name: 's', version: '1' },
     listTools: () => list() as unknown as Items<Tool>,
@@ -26,7 +30,7 @@ function serverOf(list: () => AsyncGenerator<Tool>, listMs?: number): Server {
   const never = (): never => {
     throw new Error('not in this test');
   };
-  return new Server('s', dialer, { elicit: never, log: () => {} }, listMs);
+  return new Server('s', dialer, { elicit: never, log }, listMs);
 }
 
 async function* endless(description: string): AsyncGenerator<Tool> {
@@ -61,4 +65,25 @@ test('a server that lists its tools is connected', async () => {
   await server.ready();
   expect(server.status).toBe('connected');
   expect(server.tools().map(({ spec }) => spec.name)).toEqual(['mcp__s__one']);
+});
+
+test('tools that a model API would refuse are omitted, and the log says so', async () => {
+  const logged: unknown[] = [];
+  const tools = ['a.b', 'a_b', '', 'x'.repeat(200)].map((name) => toolOf(name));
+  const server = serverOf(
+    async function* () {
+      yield* tools;
+      yield { name: 'c', inputSchema: { properties: {} } };
+    },
+    undefined,
+    (...entry) => void logged.push(entry),
+  );
+  server.connect();
+  await server.ready();
+  expect(server.tools().map(({ spec }) => [spec.name, spec.input_schema['type']])).toEqual([
+    ['mcp__s__a_b', 'object'],
+    ['mcp__s__c', 'object'],
+  ]);
+  expect(JSON.stringify(logged)).toContain('3 tools are omitted');
+  await server.disconnect();
 });

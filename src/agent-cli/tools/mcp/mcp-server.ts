@@ -31,6 +31,8 @@ const CONNECT_MS = 30_000;
 const LIST_MS = 30_000;
 /** The limits of the tools of one server. They stay in memory, and the model gets them. */
 const MAX_TOOLS = 10_000;
+/** The longest name of a tool that the Messages API accepts. */
+const MAX_NAME = 128;
 const MAX_LIST_CHARS = 16 * 1024 * 1024;
 
 /**
@@ -89,7 +91,7 @@ export class Server {
       // requested. The handshake still runs in the background: it announces which requests the
       // server may send.
       this.#status = 'connected';
-      this.#tools = manifest.tools;
+      this.#tools = this.#usable(manifest.tools);
       this.#info = manifest.info;
       this.#settled = Promise.resolve();
     } else this.#settled = connected.then(() => {});
@@ -155,7 +157,7 @@ export class Server {
     const limit = AbortSignal.timeout(this.#listMs);
     const either = AbortSignal.any([signal, limit]);
     try {
-      this.#tools = await raceAbort(collectTools(source, either), either);
+      this.#tools = this.#usable(await raceAbort(collectTools(source, either), either));
     } catch (reason) {
       if (!limit.aborted || signal.aborted) throw reason;
       throw new DuolaneError(
@@ -163,6 +165,33 @@ export class Server {
         `listing the tools timed out after ${this.#listMs} ms: the list has not ended`,
       );
     }
+  }
+
+  /**
+   * The tools that a model can get. A provider refuses the complete request for one name that is
+   * repeated, empty or too long, so the server would end every turn of the session.
+   */
+  #usable(tools: readonly Tool[]): readonly Tool[] {
+    const names = new Set<string>();
+    const kept = tools.filter(({ name }) => {
+      const shown = this.#shownName(name);
+      const isUsable = asString(name) !== '' && shown.length <= MAX_NAME && !names.has(shown);
+      names.add(shown);
+      return isUsable;
+    });
+    const omitted = tools.length - kept.length;
+    if (omitted > 0)
+      this.#events.log(
+        this.name,
+        'warning',
+        `${omitted} tools are omitted: their names are repeated, empty or too long for a model`,
+      );
+    return kept;
+  }
+
+  /** The name of a tool for the model. */
+  #shownName(tool: string): string {
+    return `mcp__${this.name}__${tool}`.replace(/[^A-Za-z0-9_-]/g, '_');
   }
 
   async #watch(source: ToolSource, signal: AbortSignal): Promise<void> {
@@ -194,9 +223,10 @@ export class Server {
     const annotations = asObject(tool.annotations);
     return {
       spec: {
-        name: `mcp__${name}__${tool.name}`.replace(/[^A-Za-z0-9_-]/g, '_'),
-        description: tool.description ?? '',
-        input_schema: tool.inputSchema,
+        name: this.#shownName(tool.name),
+        description: asString(tool.description),
+        // Providers require the type.
+        input_schema: { ...asObject(tool.inputSchema), type: 'object' },
       },
       readOnly: annotations['readOnlyHint'] === true,
       server: {

@@ -5,16 +5,19 @@ import { toOutcome } from './tool-outcome.ts';
 const outcomeOf = (content: unknown, more: object = {}) =>
   toOutcome('s', { content, ...more } as ToolResult);
 
+/** The first bytes of a PNG file. */
+const PNG = 'iVBORw0KGgoA';
+
 const size = (value: unknown): number => JSON.stringify(value).length;
 
 test('a result within the limits is unchanged', () => {
   const content = [
     { type: 'text', text: 'a' },
-    { type: 'image', mimeType: 'image/png', data: 'AA==' },
+    { type: 'image', mimeType: 'image/png', data: PNG },
   ];
   expect(outcomeOf(content).content).toEqual([
     { type: 'text', text: 'a' },
-    { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
+    { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } },
   ]);
 });
 
@@ -31,7 +34,7 @@ test.each([
 });
 
 test('images beyond the limit are omitted', () => {
-  const image = { type: 'image', mimeType: 'image/png', data: 'A'.repeat(6 * 1024 * 1024) };
+  const image = { type: 'image', mimeType: 'image/png', data: PNG.padEnd(6 * 1024 * 1024, 'A') };
   expect(outcomeOf([image, image]).content).toMatchObject([
     { type: 'image' },
     { type: 'text', text: '(an image of 6291456 characters was omitted)' },
@@ -49,4 +52,26 @@ test('parts of the wrong type do not reach the model', () => {
   const { content, isError } = outcomeOf(parts);
   expect(isError).toBe(false);
   expect(size(content)).toBeLessThan(1000);
+});
+
+test.each([
+  ['SVG', 'image/svg+xml', btoa('<svg/>')],
+  ['bytes of no image', 'image/png', btoa('hello')],
+  ['text that is not base64', 'image/png', `${PNG}<>`],
+  ['nothing', 'image/png', ''],
+])('an image that models refuse becomes a note: %s', (_, mimeType, data) => {
+  // A model API refuses the complete history for one such image, in every later turn.
+  const { content } = outcomeOf([{ type: 'image', mimeType, data }]);
+  expect(content).toMatchObject([{ type: 'text' }]);
+  expect(JSON.stringify(content)).toContain('PNG, JPEG, GIF and WebP');
+});
+
+test.each([
+  ['/9j/4AAQ', 'image/jpeg'],
+  ['R0lGODlh', 'image/gif'],
+  ['UklGRgAAAABXRUJQ', 'image/webp'],
+])('an image has the type of its bytes, whatever the server says: %s', (data, media_type) => {
+  expect(outcomeOf([{ type: 'image', mimeType: 'image/png', data }]).content).toEqual([
+    { type: 'image', source: { type: 'base64', media_type, data } },
+  ]);
 });

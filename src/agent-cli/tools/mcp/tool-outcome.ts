@@ -57,16 +57,37 @@ function limited(blocks: readonly Block[]): Block[] {
   return kept;
 }
 
+/** The first characters, in base64, of the images that models accept. */
+const IMAGES: readonly (readonly [start: string, type: string])[] = [
+  ['iVBORw0KGgo', 'image/png'],
+  ['/9j/', 'image/jpeg'],
+  ['R0lGOD', 'image/gif'],
+  ['UklGR', 'image/webp'],
+];
+
+/**
+ * The type of an image by its bytes: servers name another one at times, which APIs refuse.
+ * Undefined: no image that models accept, or not base64.
+ */
+const imageType = (data: string): string | undefined =>
+  /^[\w+/]+={0,2}$/.test(data) && !data.includes('_')
+    ? IMAGES.find(([start]) => data.startsWith(start))?.[1]
+    : undefined;
+
 function toBlock(server: string, part: JsonObject): Block {
   switch (part['type']) {
     case 'text':
       return { type: 'text', text: asString(part['text']) };
     case 'image': {
-      const { mimeType, data } = part;
-      // Other types would be passed to the API of the model, which refuses the complete history.
-      if (typeof mimeType !== 'string' || typeof data !== 'string')
-        return { type: 'text', text: '[invalid image content]' };
-      return { type: 'image', source: { type: 'base64', media_type: mimeType, data } };
+      const data = asString(part['data']);
+      const media_type = imageType(data);
+      // The API of the model would refuse the complete history, in this turn and in all later ones.
+      if (media_type === undefined) {
+        const named = asString(part['mimeType'], 'unknown').slice(0, 100);
+        const why = 'models accept PNG, JPEG, GIF and WebP';
+        return { type: 'text', text: `(an image of type "${named}" was omitted: ${why})` };
+      }
+      return { type: 'image', source: { type: 'base64', media_type, data } };
     }
     case 'resource': {
       const resource = asObject(part['resource']);
