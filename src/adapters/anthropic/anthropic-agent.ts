@@ -1,7 +1,6 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../../event/types.ts';
-import type { JsonObject } from '../../json.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';
 import { merge } from '../../stream/merge.ts';
 import { approve } from '../shared/approval.ts';
@@ -9,12 +8,13 @@ import { durableAnswers, durableCall } from '../shared/durable-call.ts';
 import { readModel } from '../shared/framework-agent.ts';
 import { contentBlock } from '../shared/content-block.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
-import { asObject } from '../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 import { toFailure } from '../shared/tool-failure.ts';
 import { frameReader, type FrameReader } from '../stream-json/frame-reader.ts';
 import {
   askAll,
   callToolOnce,
+  invalidArguments,
   resultEvent,
   resultText,
   type ToolRound,
@@ -146,6 +146,8 @@ const frameOf = (event: JsonObject): Frame => ({
   data: { type: 'stream_event', event },
 });
 
+const NO_TEXT = '(no text)';
+
 /** Runs calls in parallel; returns a result block for each, in the order of the calls. */
 async function* callAll(
   calls: readonly OpenCall[],
@@ -175,7 +177,8 @@ async function* callOne(
   results.set(callId, {
     type: 'tool_result',
     tool_use_id: callId,
-    content: resultText(result),
+    // The API refuses the history for a failed call without a text.
+    content: resultText(result) || NO_TEXT,
     ...(result.isError && { is_error: true }),
   });
   yield resultEvent(call, result);
@@ -193,6 +196,7 @@ async function* attempt(
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
   if (!tools) return refused(`unknown tool "${call.name}"`);
   let { args } = call;
+  if (!isObject(args)) return invalidArguments(call.name);
   if (needsApproval?.(call)) {
     const [verdict] = await durableAnswers(ctx, `${id} approval`, () =>
       approve([call], ctx, { edits: true }),

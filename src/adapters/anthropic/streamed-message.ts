@@ -88,22 +88,32 @@ export class StreamedMessage {
     yield { type: 'message_stop' };
   }
 
+  /** What the API accepts in the next request: only objects as `input`, and no empty texts. */
   get content(): readonly JsonObject[] {
-    return [...this.#blocks.values()].map(({ block, json }) =>
-      json === '' ? block : { ...block, input: parsed(json) },
-    );
+    return [...this.#blocks.values()]
+      .filter(({ block }) => block['type'] !== 'text' || asString(block['text']).trim() !== '')
+      .map(({ block, json }) =>
+        json === '' ? block : { ...block, input: asObject(parsed(json)) },
+      );
   }
 
+  /** The calls. Arguments that are incomplete or not JSON are text: the call must not be made. */
   get calls(): readonly WantedCall[] {
-    return this.content
-      .filter(({ type }) => type === 'tool_use')
-      .map(({ id, name, input }) => ({ callId: asString(id), name: asString(name), args: input }));
+    const blocks = [...this.#blocks.values()];
+    const isCut = this.stopReason === 'max_tokens';
+    return blocks.flatMap(({ block, json }, index) => {
+      const { type, id, name, input } = block;
+      if (type !== 'tool_use') return [];
+      const lacksArgs = json === '' && isCut && index === blocks.length - 1;
+      const args = lacksArgs ? '' : json === '' ? input : parsed(json);
+      return [{ callId: asString(id), name: asString(name), args }];
+    });
   }
 
   get text(): string {
-    return this.content
-      .filter(({ type }) => type === 'text')
-      .map((block) => asString(block['text']))
+    return [...this.#blocks.values()]
+      .filter(({ block }) => block['type'] === 'text')
+      .map(({ block }) => asString(block['text']))
       .join('');
   }
 

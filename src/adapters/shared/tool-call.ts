@@ -41,6 +41,7 @@ export async function* callToolOnce(
   ctx: AgentContext,
   { answers, state }: { readonly answers: readonly Answer[]; readonly state: string | undefined },
 ): AsyncGenerator<AgentEvent, ToolRound, undefined> {
+  if (!isObject(args ?? {})) return { result: invalidArguments(name) };
   // One dialled server may serve many callers; it keeps the state of each apart.
   const { owner, task } = ctx.task;
   const caller = owner === undefined ? `task ${task}` : `owner ${owner}`;
@@ -67,6 +68,20 @@ export async function* callToolOnce(
   }
   throw new DuolaneError('malformed', `the tool "${name}" ended without a result: expected one`);
 }
+
+/**
+ * The result of a call whose arguments are not an object. The message of the model was cut off at
+ * its limit, or its JSON is invalid: without arguments the call could do something else.
+ */
+export const invalidArguments = (name: string): ToolResult => ({
+  content: [
+    {
+      type: 'text',
+      text: `The call of ${name} was not made: its arguments are incomplete or not a JSON object. Call it again with all of them.`,
+    },
+  ],
+  isError: true,
+});
 
 /** The key of the MCP task of a call among the values of its run. */
 const TASK = 'mcp-task/';

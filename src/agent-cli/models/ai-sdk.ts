@@ -169,8 +169,8 @@ export async function* readParts(
 function stopReason(value: unknown, called: boolean): ModelStopReason {
   const reason = isObject(value) ? value['unified'] : value;
   if (reason === 'error') throw new DuolaneError('server', 'the model ended with an error');
-  if (called) return 'tool_use';
   if (reason === 'length') return 'max_tokens';
+  if (called) return 'tool_use';
   return reason === 'content-filter' ? 'refusal' : 'end_turn';
 }
 

@@ -164,7 +164,7 @@ export async function* readChunks(
     );
   }
   yield* calls.rest();
-  yield { type: 'stop', reason: calls.count > 0 ? 'tool_use' : stopReason(reason), usage };
+  yield { type: 'stop', reason: stopReason(reason, calls.count > 0), usage };
 }
 
 /**
@@ -238,8 +238,9 @@ class Calls {
   }
 }
 
-function stopReason(reason: string | undefined): ModelStopReason {
+function stopReason(reason: string | undefined, called: boolean): ModelStopReason {
   if (reason === 'length') return 'max_tokens';
+  if (called) return 'tool_use';
   return reason === 'content_filter' ? 'refusal' : 'end_turn';
 }
 

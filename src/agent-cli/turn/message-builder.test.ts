@@ -96,3 +96,20 @@ test('arguments that are not a JSON object are kept as text', () => {
   answer.receive(stop);
   expect(answer.blocks[0]).toMatchObject({ input: { [MALFORMED_INPUT]: '[1' } });
 });
+
+test.each([
+  ['max_tokens', [MALFORMED_INPUT]],
+  ['tool_use', []],
+] as const)(
+  'a call without arguments at the end of a message that stops with %s',
+  (reason, keys) => {
+    const answer = new MessageBuilder('m');
+    answer.receive({ type: 'tool_use', id: 'a', name: 't' });
+    answer.receive({ type: 'block_end' });
+    answer.receive({ type: 'tool_use', id: 'b', name: 't' });
+    answer.receive({ type: 'block_end' });
+    answer.receive({ type: 'stop', reason, usage: NO_USAGE });
+    // The first call is complete: another block follows it.
+    expect(answer.blocks.map(({ input }) => Object.keys(input as JsonObject))).toEqual([[], keys]);
+  },
+);

@@ -95,9 +95,11 @@ export class MessageBuilder {
         return [this.#delta({ type: 'input_json_delta', partial_json: event.json })];
       }
       case 'block_end':
-        return this.#close();
+        // Whether the arguments are missing or were cut off, is known with the next event.
+        return this.#lacksInput ? [] : this.#close();
       case 'stop': {
-        const parts = [...this.#start(), ...this.#close()];
+        const isCut = event.reason === 'max_tokens' && this.#lacksInput;
+        const parts = [...this.#start(), ...this.#close(isCut ? CUT_OFF : undefined)];
         this.#usage = event.usage;
         return [...parts, ...this.#end(event.reason)];
       }
@@ -154,9 +156,16 @@ export class MessageBuilder {
     return { type: 'event', event: { type: 'content_block_delta', index, delta } };
   }
 
-  #close(): AnswerPart[] {
+  /** Whether the open block is a call without arguments so far. */
+  get #lacksInput(): boolean {
+    return this.#open?.kind === 'tool_use' && this.#open.json.trim() === '';
+  }
+
+  /** Closes the open block; `input` replaces the arguments of a call. */
+  #close(input?: JsonObject): AnswerPart[] {
     if (!this.#open) return [];
-    const [index, block] = [this.#blocks.length, toBlock(this.#open)];
+    const index = this.#blocks.length;
+    const block = input ? { ...toBlock(this.#open), input } : toBlock(this.#open);
     this.#open = undefined;
     this.#blocks.push(block);
     return [
@@ -202,6 +211,12 @@ export const apiMessage = (
  * the call is visible, and `runToolCall` refuses the call.
  */
 export const MALFORMED_INPUT = '__malformed_input';
+
+/**
+ * The input of a call whose message ended at its limit before the arguments. Without it, the call
+ * would be made with no arguments, which may mean "all" to a tool.
+ */
+const CUT_OFF: JsonObject = { [MALFORMED_INPUT]: 'nothing: the message reached max_tokens' };
 
 function parseInput(json: string): JsonObject {
   if (json.trim() === '') return {};
