@@ -49,3 +49,22 @@ function isHarmlessEntry(entry: string): boolean {
   // A URL with `::`, such as `ext::`, names a remote helper, which is a program that git runs.
   return keys.includes(key.toLowerCase()) && !value.includes('::');
 }
+
+/**
+ * The values of a key in the sections of a name, both in lower case, in the order of the config. A
+ * key may stand behind its section, and a value in quotes.
+ */
+export function configValues(text: string, section: string, key: string): string[] {
+  const values: string[] = [];
+  let current = '';
+  for (const line of text.replaceAll('\\\n', '').split('\n')) {
+    const [, name, after] = /^\s*\[([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\](.*)$/.exec(line) ?? [];
+    if (name !== undefined) current = name.toLowerCase();
+    const [, own = '', value = ''] = /^\s*([\w-]+)\s*=(.*)$/.exec(after ?? line) ?? [];
+    if (current !== section || own.toLowerCase() !== key) continue;
+    const quoted = /^\s*"([^"]*)"/.exec(value)?.[1];
+    const path = quoted ?? value.replace(/[#;].*/, '').trim();
+    if (path !== '') values.push(path);
+  }
+  return values;
+}

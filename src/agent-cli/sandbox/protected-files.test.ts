@@ -144,3 +144,15 @@ test.each([
 ])('a config %j is harmless: %s', (text, expected) => {
   expect(isHarmlessGitConfig(text)).toBe(expected);
 });
+
+test('configs that the config includes, and folders of hooks, are protected', async () => {
+  put('.git/HEAD', 'ref: refs/heads/main');
+  put('.git/config', '[include] path = ../shared/config\n[Core] HooksPath = "my #hooks" # ours\n');
+  put('shared/config', '[includeIf  "gitdir:x]y"]\n\tpath = more/one.inc\n');
+  const named = ['shared/config', 'shared/more/one.inc', 'my #hooks'];
+  const protection = await files().protect([root]);
+  for (const name of named) expect(protection.pinned).toContain(join(root, name));
+  for (const name of named) expect(files().rules([root])).toContain(join(root, name));
+  expect(await protection.release()).toEqual([]);
+  expect(readdirSync(join(root, 'shared'))).toEqual(['config']);
+});

@@ -2,7 +2,7 @@ import { chmodSync, type Dirent, readFileSync, renameSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isInsideDirectory } from '../permissions/path-rules.ts';
 import { EXISTING, HOME_STARTUP, STARTUP } from '../permissions/startup-files.ts';
-import { isHarmlessGitConfig } from './git-config.ts';
+import { configValues, isHarmlessGitConfig } from './git-config.ts';
 import { entriesOf, identity, isFolder, notProtected, Placeholders, stat } from './placeholders.ts';
 
 /** The files in a repository folder that make git run programs. */
@@ -36,6 +36,12 @@ export interface Protection {
    * dangerous files that the command created nevertheless; returns their new paths.
    */
   readonly release: () => Promise<readonly string[]>;
+}
+
+interface NamedFile {
+  readonly path: string;
+  /** A folder of hooks, or a config. */
+  readonly kind: 'hooks' | 'config';
 }
 
 /**
@@ -72,6 +78,7 @@ export class ProtectedFiles {
                 join(asPattern(root), '**/.git', name),
                 join(asPattern(root), '**/.git/{modules,worktrees}/**', name),
               ])),
+        ...this.#namedByConfig(root).map(({ path }) => asPattern(path)),
         // In a worktree and in a submodule, `.git` is a file that names the repository.
         ...(stat(join(root, '.git'))?.isDirectory() || this.#isOpen(join(root, '.git'))
           ? []
@@ -190,14 +197,43 @@ export class ProtectedFiles {
     const text = readFileSync(config, 'utf8');
     if (/worktreeconfig/i.test(text) && !stat(worktree)) made.keepFile(worktree);
     const paths = [config, hooks, common, ...(stat(worktree) ? [worktree] : [])];
-    const named = hooksPath(text);
-    const other = named === undefined ? undefined : resolve(root, named);
-    if (other !== undefined && other !== root && isInsideDirectory(root, other)) {
-      refuseLinks(other, root);
-      if (!stat(other)) made.folder(other);
-      paths.push(other);
+    for (const { path, kind } of this.#namedByConfig(root)) {
+      refuseLinks(path, root);
+      if (!stat(path) && kind === 'hooks') made.folder(path);
+      if (!stat(path)) {
+        if (!stat(dirname(path))) made.folder(dirname(path));
+        made.file(path, '');
+      }
+      paths.push(path);
     }
     return paths.filter((path) => !this.#isOpen(path));
+  }
+
+  /**
+   * The files and folders of the project that its git config names and that make git run programs:
+   * folders of hooks, and included configs with what they name.
+   */
+  #namedByConfig(root: string): readonly NamedFile[] {
+    const named = new Map<string, NamedFile>();
+    const add = (kind: NamedFile['kind'], from: string, value: string): string | undefined => {
+      const path = value.startsWith('~/') ? join(this.#home, value.slice(2)) : resolve(from, value);
+      const isOutside = path === root || !isInsideDirectory(root, path);
+      if (isOutside || named.has(path) || this.#isOpen(path)) return undefined;
+      named.set(path, { path, kind });
+      return path;
+    };
+    const configs = ['config', 'config.worktree'].map((name) => join(root, '.git', name));
+    for (const config of configs) {
+      const text = textOf(config) ?? '';
+      for (const value of configValues(text, 'core', 'hookspath')) add('hooks', root, value);
+      const included = ['include', 'includeif'].flatMap((name) => configValues(text, name, 'path'));
+      for (const value of included) {
+        const path = add('config', dirname(config), value);
+        // The loop reads it in its turn, once: it may include further ones.
+        if (path !== undefined) configs.push(path);
+      }
+    }
+    return [...named.values()];
   }
 
   /** Every folder below `roots` that git may take for a repository, also inside `.git`. */
@@ -315,15 +351,6 @@ function tryRename(path: string, other: string): boolean {
 function open(folder: string): void {
   const mode = stat(folder)?.mode ?? 0;
   chmodSync(folder, (mode & 0o777) | 0o700);
-}
-
-/** `core.hooksPath` of a config. Undefined for a path in the home: it is not in the repository. */
-function hooksPath(config: string): string | undefined {
-  const lines = config.split('\n').map((line) => line.trim());
-  const found = lines.findLast((line) => /^hookspath\b/i.test(line));
-  const [value = ''] = (found?.slice(found.indexOf('=') + 1) ?? '').split(/[#;]/);
-  const path = value.replaceAll('"', '').trim();
-  return path === '' || path.startsWith('~') ? undefined : path;
 }
 
 /**
