@@ -1,5 +1,12 @@
 import { DuolaneError } from '../../errors.ts';
-import { asObject, asString, isObject, type JsonObject, omitUndefined } from '../../json.ts';
+import {
+  asObject,
+  asObjects,
+  asString,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
 import { streamedError } from '../../event/retry/model-error.ts';
 import { postForEvents } from './sse.ts';
 import {
@@ -46,12 +53,39 @@ function toBody(request: ModelRequest): JsonObject {
     model,
     stream: true,
     max_tokens: thinkingTokens ? maxTokens + thinkingTokens : maxTokens,
-    messages: cacheLast(messages),
+    messages: cacheLast(messages.map(withoutBlanks)),
     system: system === '' ? undefined : [{ type: 'text', text: system, ...CACHED }],
     tools: tools.length > 0 ? tools : undefined,
     thinking: thinkingTokens === undefined ? undefined : thinking,
     output_config: effort === undefined ? undefined : { effort },
   });
+}
+
+const NO_TEXT = '(no text)';
+
+const isBlank = ({ type, text }: Block): boolean => type === 'text' && asString(text).trim() === '';
+
+/**
+ * Omits texts without a visible character. The API refuses the complete history for one of them,
+ * and models and tools send some: a turn that got one could never be continued.
+ */
+function withoutBlanks({ role, content }: ChatMessage): ChatMessage {
+  if (typeof content === 'string')
+    return { role, content: content.trim() === '' ? NO_TEXT : content };
+  return { role, content: visible(content).map(visibleResult) };
+}
+
+function visible(blocks: readonly Block[]): readonly Block[] {
+  const kept = blocks.filter((block) => !isBlank(block));
+  return kept.length > 0 ? kept : [{ type: 'text', text: NO_TEXT }];
+}
+
+function visibleResult(block: Block): Block {
+  if (block.type !== 'tool_result') return block;
+  const { content = '' } = block;
+  if (typeof content === 'string')
+    return content.trim() === '' ? { ...block, content: NO_TEXT } : block;
+  return { ...block, content: visible(asObjects(content) as readonly Block[]) };
 }
 
 /** Ends a prefix of the request that the provider may keep for the next one. */
@@ -73,9 +107,7 @@ function cacheLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
 }
 
 const mayEndPrefix = (block: Block): boolean =>
-  block.type === 'text'
-    ? block['text'] !== ''
-    : block.type === 'tool_result' || block.type === 'image' || block.type === 'document';
+  ['text', 'tool_result', 'image', 'document'].includes(block.type);
 
 /**
  * Converts a stream of the Messages API to model events. Throws if it ends without `message_stop`.

@@ -10,7 +10,7 @@ import { moduleModel } from './module.ts';
 import { openAiModel, readChunks, toMessages } from './openai.ts';
 import { scriptModel } from './script.ts';
 import { MessageBuilder } from '../turn/message-builder.ts';
-import type { ChatMessage, Model, ModelEvent, ModelRequest } from './types.ts';
+import type { Block, ChatMessage, Model, ModelEvent, ModelRequest } from './types.ts';
 
 const signal = new AbortController().signal;
 const request = (messages: readonly ChatMessage[]): ModelRequest => ({
@@ -400,6 +400,7 @@ test('a prefix chooses the driver, and the environment chooses it for a name wit
 
 interface ScriptedReply {
   readonly status?: number;
+  readonly headers?: Record<string, string>;
   readonly body: string;
 }
 
@@ -412,8 +413,8 @@ async function modelApi(
     void readText(incoming).then((text) => {
       const body = JSON.parse(text) as JsonObject;
       bodies.push(body);
-      const { status = 200, body: answer } = reply(body);
-      response.writeHead(status, { 'content-type': 'text/event-stream' }).end(answer);
+      const { status = 200, headers, body: answer } = reply(body);
+      response.writeHead(status, { 'content-type': 'text/event-stream', ...headers }).end(answer);
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -472,8 +473,47 @@ test('messages: the system prompt and the last message end a prefix that the pro
       { content: [{ type: 'tool_result', tool_use_id: 'a', content: 'r', cache_control }] },
     ],
   });
-  // The API refuses a mark on an empty text.
-  expect(api.bodies[1]).toMatchObject({ messages: said('') });
+  expect(api.bodies[1]).toMatchObject({ messages: [{ content: [{ text: '(no text)' }] }] });
+});
+
+test('messages: texts that the API refuses are omitted, with the rest of the history intact', async () => {
+  const api = await modelApi(() => ({ body: sse({ type: 'message_stop' }) }));
+  const model = anthropicModel({ name: 'anthropic:m', baseUrl: api.url });
+  const text = (value: string): Block => ({ type: 'text', text: value });
+  const call = (id: string): Block => ({ type: 'tool_use', id, name: 't', input: {} });
+  const result = (id: string, content: unknown): Block => {
+    return { type: 'tool_result', tool_use_id: id, content };
+  };
+  const messages: ChatMessage[] = [
+    { role: 'user', content: 'one' },
+    { role: 'assistant', content: [text('\n\n'), call('a'), call('b'), call('c')] },
+    {
+      role: 'user',
+      content: [
+        result('a', [text(''), text('x')]),
+        result('b', [text('')]),
+        { ...result('c', ''), is_error: true },
+      ],
+    },
+    { role: 'assistant', content: [text('')] },
+    { role: 'user', content: 'two' },
+  ];
+  await collect(model.stream(request(messages), { signal }));
+  expect(api.bodies[0]).toMatchObject({
+    messages: [
+      { content: 'one' },
+      { content: [call('a'), call('b'), call('c')] },
+      {
+        content: [
+          result('a', [text('x')]),
+          result('b', [text('(no text)')]),
+          { ...result('c', '(no text)'), is_error: true },
+        ],
+      },
+      { role: 'assistant', content: [text('(no text)')] },
+      { role: 'user' },
+    ],
+  });
 });
 
 test('messages: redacted thinking is kept as it came', async () => {
