@@ -531,3 +531,52 @@ test('messages: redacted thinking is kept as it came', async () => {
   for (const event of events) builder.receive(event);
   expect(builder.blocks).toEqual([block]);
 });
+
+test('a redirect to another origin gets neither the key nor the conversation', async () => {
+  const other = await modelApi(() => ({ body: sse({ type: 'message_stop' }) }));
+  const api = await modelApi(() => ({
+    status: 307,
+    headers: { location: `${other.url}/v1/messages` },
+    body: '',
+  }));
+  const model = anthropicModel({ name: 'anthropic:m', baseUrl: api.url, apiKey: 'dummy' });
+  await expect(collect(model.stream(request(said('x')), { signal }))).rejects.toMatchObject({
+    code: 'invalid',
+    retryable: false,
+  });
+  expect(other.bodies).toEqual([]);
+});
+
+test('a redirect within the origin is followed', async () => {
+  let times = 0;
+  const api = await modelApi(() =>
+    times++ === 0
+      ? { status: 308, headers: { location: '/v2/messages' }, body: '' }
+      : { body: sse({ type: 'message_stop' }) },
+  );
+  const model = anthropicModel({ name: 'anthropic:m', baseUrl: api.url });
+  expect(short(await collect(model.stream(request(said('x')), { signal })))).toEqual([
+    'stop:end_turn',
+  ]);
+});
+
+test('the body of an error is not read to an end that it may not have', async () => {
+  const server = createServer((_, response) => {
+    response.writeHead(500);
+    const more = (): void => {
+      while (!response.destroyed && response.write('x'.repeat(64 * 1024)));
+    };
+    response.on('drain', more);
+    more();
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const model = openAiModel({ name: 'openai:m', baseUrl: `http://127.0.0.1:${port}` });
+  await expect(collect(model.stream(request(said('x')), { signal }))).rejects.toMatchObject({
+    status: 500,
+  });
+});
