@@ -180,8 +180,9 @@ suite('replicas on postgres', postgresMissing, () => {
   test('replicas that pull from one queue share it, and no task is run twice', async () => {
     const { log } = options(server.schema());
     await using replicas = await start(3, {
-      // A short lease would end on a busy machine, and the task would rightly be run again.
-      log: { ...log, heartbeatMs: 10_000 },
+      // On a busy machine a short lease would end, and the task would rightly be run again; and a
+      // short wait for the database would fail a request.
+      log: { ...log, heartbeatMs: 10_000, answerMs: 60_000 },
       queue: true,
       maxRuns: 4,
     });
