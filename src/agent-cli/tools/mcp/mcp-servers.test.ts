@@ -4,15 +4,15 @@ import type { JsonObject } from '../../../json.ts';
 import { createRegistry } from '../../../mcp/registry/registry.ts';
 import type { SourceChange, Tool } from '../../../mcp/types.ts';
 import { ControlLink } from '../../../wire/control-link.ts';
-import { Server } from './mcp-server.ts';
+import { Server, type ServerEvents } from './mcp-server.ts';
 import { McpServers } from './mcp-servers.ts';
 
 const SDK = { type: 'sdk' };
 
-function open(): McpServers {
+function open(log: ServerEvents['log'] = () => {}): McpServers {
   return new McpServers({
     lane: new ControlLink({ side: 'agent', write: () => {}, handle: () => ({ ok: true }) }),
-    events: { elicit: async () => ({}), log: () => {} },
+    events: { elicit: async () => ({}), log },
     help: {
       cwd: '.',
       env: {},
@@ -40,6 +40,19 @@ test('a server that is removed while it reconnects stays removed', async () => {
   await removed;
   await expect(again).rejects.toMatchObject({ code: 'not_found' });
   expect(names(servers)).toEqual([]);
+});
+
+test('tools of two servers with one name for the model are omitted, which is logged once', async () => {
+  const logged: unknown[] = [];
+  await using servers = open((...entry) => void logged.push(entry));
+  const listing = (...tools: string[]): JsonObject => ({
+    toolsListResult: { tools: tools.map((name) => ({ name, inputSchema: { type: 'object' } })) },
+  });
+  servers.add('a', SDK, listing('b__c', 'd'));
+  servers.add('a__b', SDK, listing('c'));
+  for (let times = 0; times < 2; times++)
+    expect(servers.tools().map(({ spec }) => spec.name)).toEqual(['mcp__a__d']);
+  expect(logged).toEqual([['a__b', 'warning', expect.stringContaining('"mcp__a__b__c"')]]);
 });
 
 test('a failure to list changed tools is logged', async () => {

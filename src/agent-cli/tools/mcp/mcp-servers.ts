@@ -21,6 +21,8 @@ export class McpServers implements AsyncDisposable {
   readonly #options: ServersOptions;
   readonly #servers = new Map<string, Server>();
   readonly #inside = new Map<string, ControlTransport>();
+  /** The names of tools that two servers have and that were reported. */
+  readonly #ambiguous = new Set<string>();
   /** The names of servers that `replace` added. */
   readonly #set = new Set<string>();
   /**
@@ -135,8 +137,27 @@ export class McpServers implements AsyncDisposable {
     await Promise.all([...this.#servers.values()].map((server) => server.ready()));
   }
 
+  /**
+   * The tools of all servers. If two have the same name for the model, as `c` of `a__b` and `b__c`
+   * of `a`, both are omitted: a permission for one would cover the other, and providers refuse a
+   * request with two.
+   */
   tools(): AgentTool[] {
-    return [...this.#servers.values()].flatMap((server) => server.tools());
+    const byName = new Map<string, AgentTool | undefined>();
+    for (const server of this.#servers.values())
+      for (const tool of server.tools()) {
+        const { name } = tool.spec;
+        if (byName.has(name)) this.#reportAmbiguous(server.name, name);
+        byName.set(name, byName.has(name) ? undefined : tool);
+      }
+    return [...byName.values()].filter((tool) => tool !== undefined);
+  }
+
+  #reportAmbiguous(server: string, tool: string): void {
+    if (this.#ambiguous.has(tool)) return;
+    this.#ambiguous.add(tool);
+    const text = `two servers have a tool "${tool}", and both are omitted; rename one of the servers`;
+    this.#options.events.log(server, 'warning', text);
   }
 
   /** The servers with all details, for `mcp_status`. */
