@@ -56,18 +56,18 @@ test.each(['-1', '0.5', '0', 'x', '1e9', 'Infinity'])(
   },
 );
 
-test('the error for an input with very many problems lists the first of them', async () => {
+test('the error for an input with many problems lists the first of them', async () => {
   const form = { type: 'object', properties: { n: { type: 'array', items: { type: 'number' } } } };
   await using served = await serve(hello, { log: memoryLog(), page: false, form });
   const response = await fetch(`${served.url}/api/agents/agent/turns`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ data: { n: Array.from({ length: 5000 }, () => 'x') } }),
+    body: JSON.stringify({ data: { n: Array.from({ length: 900 }, () => 'x') } }),
   });
   const { error } = (await response.json()) as { error: { message: string } };
   expect(response.status).toBe(400);
   expect(error.message).toContain('n.0 must be number; n.1 must be number');
-  expect(error.message).toMatch(/; and 4980 more$/);
+  expect(error.message).toMatch(/; and 880 more$/);
 });
 
 describe('a failing store', () => {

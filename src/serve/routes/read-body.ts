@@ -9,8 +9,8 @@ const MAX_PROBLEMS = 20;
 
 /** Throws `invalid` with the fields that do not match the form of the agent. */
 export async function checkForm(form: JsonObject, data: unknown): Promise<void> {
-  const { compileJsonSchema } = await import('../../mcp/schema/json-schema.ts');
-  const checked = await compileJsonSchema(form).check(data);
+  const { checkOnce } = await import('../../mcp/schema/json-schema.ts');
+  const checked = checkOnce(form, data);
   if (checked.ok) return;
   const problems = checked.problems
     .slice(0, MAX_PROBLEMS)
