@@ -31,6 +31,11 @@ export function taskReadsContract(name: string, open: () => Promise<Store>): voi
       log.append(await claimed(log, task), 1, [started, ...events, completed]);
 
     describe('read', () => {
+      test.each([1e20, 1.5, NaN])('from %s, which no entry can have, is invalid', async (after) => {
+        await ended('t');
+        await expect(collect(log.read('t', after))).rejects.toMatchObject({ code: 'invalid' });
+      });
+
       verifies(
         ['S191', 'S197', 'S198'],
         'from every place gives exactly the rest, ended or not',

@@ -234,6 +234,35 @@ suite('postgres store', postgresMissing, () => {
       expect(await log.get('t2')).toMatchObject({ seq: 1 });
     });
 
+    test('a read that PostgreSQL refuses does not take the others with it', async () => {
+      await using log = await open(server.schema());
+      for (const task of ['t1', 't2'])
+        await log.append(await claimed(log, task), 1, [started, completed]);
+      const all = await Promise.allSettled(
+        ['t1', 'bad\0name', 't2'].map((task) => collect(log.read(task, 0))),
+      );
+      expect(all.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+      expect(all[1]).toMatchObject({ reason: { code: 'invalid' } });
+    });
+
+    test('a refused statement keeps its connection', async () => {
+      const pool = new Pool({ connectionString: server.url });
+      let opened = 0;
+      pool.on('connect', () => opened++);
+      await using log = await postgresLog({ pool, schema: server.schema() });
+      await log.submit(turn('a', 't'));
+      await log.get('t');
+      const before = opened;
+      for (let round = 0; round < 5; round++) {
+        await expect(log.submit(turn('a', 'bad\0name'))).rejects.toMatchObject({ code: 'invalid' });
+        await expect(log.get('bad\0name')).rejects.toMatchObject({ code: 'invalid' });
+      }
+      expect(await log.get('t')).toMatchObject({ seq: 1 });
+      expect(opened).toBe(before);
+      await log[Symbol.asyncDispose]();
+      await pool.end();
+    });
+
     test('a long run is loaded from near its end, not from its beginning', async () => {
       const schema = server.schema();
       const pool = new Pool({ connectionString: server.url });

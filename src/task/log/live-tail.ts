@@ -160,6 +160,14 @@ class Readings implements QueueSource<Entry>, TailReader {
     this.#task = task;
     this.#position = after;
     this.#options = options;
+    // A database would refuse it, together with the reads of others in the same statement.
+    if (!Number.isSafeInteger(after))
+      this.#failure = {
+        error: new DuolaneError(
+          'invalid',
+          `invalid position ${after} in task "${task}": expected the number of an entry, or 0`,
+        ),
+      };
   }
 
   get position(): Seq {

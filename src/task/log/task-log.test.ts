@@ -50,6 +50,18 @@ test.for([
   });
 });
 
+test.for(
+  ['context', 'tenant', 'messageId'].flatMap((name) =>
+    ['a\0b', 'half \ud800', '\udc00\ud800'].map((id) => [name, id] as const),
+  ),
+)('the %s of a turn cannot be %j, which a database cannot store', async ([name, id]) => {
+  await using log = memoryLog();
+  await expect(log.submit(turnOf('m', { [name]: id }))).rejects.toMatchObject({
+    code: 'invalid',
+    message: `invalid ${name} of a turn: expected valid Unicode without zero characters`,
+  });
+});
+
 test('a reader gets what the store did not announce, also if it cannot be read at first', async () => {
   const store = memoryDatabase();
   let isDeaf = false;

@@ -1,5 +1,5 @@
 import { checkNumbers } from '../check-numbers.ts';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, invalid } from '../../errors.ts';
 import { isFinal } from '../../event/index.ts';
 import { decodeEntry } from '../../event/entry-codec.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
@@ -381,9 +381,12 @@ class Log implements TaskLog {
   }
 }
 
-// The ids that callers choose. That of the task is chosen by the server.
+// The ids that callers choose. That of the task is chosen by the server. A database may refuse other
+// text, together with what others submit at the same time, or store two ids as one.
 function checkIds({ context, tenant = '', messageId }: Turn): void {
   for (const [name, id] of Object.entries({ context, tenant, messageId })) {
+    if (/[\0\p{Surrogate}]/u.test(id))
+      throw invalid(`invalid ${name} of a turn: expected valid Unicode without zero characters`);
     const most = name === 'messageId' ? MAX_MESSAGE_ID_BYTES : MAX_ID_BYTES;
     // A UTF-16 unit has at most three bytes in UTF-8, so most ids need not be counted.
     if (id.length * 3 <= most || Buffer.byteLength(id) <= most) continue;

@@ -34,7 +34,7 @@ export interface PgStatement {
 
 /**
  * The connections of one replica: one that writes, kept as long as it works, and any of the pool
- * for reads. A connection that fails or does not reply in time is destroyed, so that no call waits
+ * for reads. A connection that is lost or does not reply in time is destroyed, so that no call waits
  * for a lost database; it is then unknown whether its statement was done.
  */
 export class PgConnections {
@@ -59,6 +59,7 @@ export class PgConnections {
     try {
       return await this.#ask(client, statement, values, answerMs);
     } catch (error) {
+      if (isUsable(error)) throw error;
       if (this.#writer === client) this.#writer = undefined;
       release(client, true);
       throw error;
@@ -67,13 +68,16 @@ export class PgConnections {
 
   async read(statement: PgStatement, values: readonly unknown[] = []): Promise<SqlRow[]> {
     const client = await this.connect();
-    let failed = true;
+    let isLost = true;
     try {
       const rows = await this.#ask(client, statement, values, this.#answerMs);
-      failed = false;
+      isLost = false;
       return rows;
+    } catch (error) {
+      isLost = !isUsable(error);
+      throw error;
     } finally {
-      release(client, failed);
+      release(client, isLost);
     }
   }
 
@@ -172,6 +176,18 @@ export function sqlState(error: unknown): string | undefined {
   const code = (error as { readonly cause?: { readonly code?: unknown } }).cause?.code;
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
+
+/**
+ * Whether PostgreSQL refused the statement because of its values, and the connection can be used
+ * again. If it were replaced, a caller could make a database open connections all the time. After
+ * any other error it is replaced: another server may be the one that accepts writes.
+ */
+const isUsable = (error: unknown): boolean => /^(22|23|40|54)/.test(sqlState(error) ?? '');
+
+/**
+ * Whether PostgreSQL refused the statement. A lost server would fail every other statement alike.
+ */
+export const isRefused = (error: unknown): boolean => /^(?!57|08|53)/.test(sqlState(error) ?? '57');
 
 // What a PostgreSQL text cannot have: a zero character, or half of a surrogate pair.
 const UNFIT = new Set(['22021', '22P05']);

@@ -6,7 +6,7 @@ import { isDamage } from '../store/page-builder.ts';
 import { TaskRules } from '../store/task-rules.ts';
 import { decodeEntryRow, decodeWritten } from './row-decoders.ts';
 import { WriteBatch, type KnownTurn, type PreparedWrite } from './write-batch.ts';
-import { type PgConnections, sqlState } from './connections.ts';
+import { isRefused, type PgConnections, sqlState } from './connections.ts';
 import type { HeadCache, PgHead } from './head-cache.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
@@ -286,7 +286,4 @@ export function submitSubject({ note, dedupe, maxQueued }: SubmitRequest): CallS
   };
 }
 
-// Whether the statement was refused or a task is damaged. A lost server would fail every call
-// alike.
-const isRefusal = (error: unknown): boolean =>
-  isDamage(error) || /^(?!57|08|53)/.test(sqlState(error) ?? '57');
+const isRefusal = (error: unknown): boolean => isDamage(error) || isRefused(error);

@@ -3,7 +3,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { compactableIn } from '../store/compaction.ts';
 import { filterCondition } from '../store/filter-condition.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
-import type { PgConnections } from './connections.ts';
+import { isRefused, type PgConnections } from './connections.ts';
 import type { HeadCache } from './head-cache.ts';
 import type { Sql } from './sql.ts';
 import { decodeSnapshot } from '../store/line-codec.ts';
@@ -218,7 +218,10 @@ export class ReadQueries {
       }
       for (const [index, { resolve }] of reads.entries()) resolve(results.get(index + 1));
     } catch (error) {
-      for (const { reject } of reads) reject(error);
+      // PostgreSQL refused one of them. Alone, each of the others gets its own result.
+      if (reads.length > 1 && isRefused(error))
+        for (const each of reads) await this.#answer([each]);
+      else for (const { reject } of reads) reject(error);
     }
   }
 }
