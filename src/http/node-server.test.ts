@@ -477,6 +477,20 @@ describe('requests that follow each other on a connection', () => {
     await once(client, 'close');
     expect(client.destroyed).toBe(true);
   });
+
+  test('have a limit of bytes: a client cannot fill the memory with long ones', async () => {
+    const url = await serve(() => new Promise(() => {}));
+    let read = (): number => 0;
+    listening?.server.once('connection', (socket) => (read = () => socket.bytesRead));
+    const client = connect(Number(new URL(url).port), '127.0.0.1');
+    client.on('error', () => {});
+    const closed = new Promise<void>((resolve) => client.once('close', () => resolve()));
+    const body = 'z'.repeat(10_000);
+    const long = `x-long: ${'y'.repeat(10_000)}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    for (let i = 0; i < 90; i++) client.write(`POST / HTTP/1.1\r\nhost: a\r\n${long}`);
+    await closed;
+    expect(read()).toBeLessThan(400_000);
+  });
 });
 
 describe('bodies that arrive slowly', () => {

@@ -58,6 +58,9 @@ const STALL_MS = 30_000;
  */
 const MAX_PIPELINED = 100;
 
+/** Their bytes. Each may have 16 KiB of headers and as much of a body, which Node has read. */
+const MAX_PIPELINED_BYTES = 64 * 1024;
+
 /**
  * Converts a handler to a listener of node:http, which is also a route of Express. If
  * `express.json()` has read the body already, that body is used. Writes as fast as the client
@@ -96,19 +99,21 @@ export function nodeHandler(
       },
     );
   };
-  const pipelined = new WeakMap<Socket, number>();
+  const pipelined = new WeakMap<Socket, { waiting: number; readonly from: number }>();
   return (incoming, outgoing) => {
     // A response gets its socket when those before it on the connection are written.
     if (outgoing.socket !== null) return begin(incoming, outgoing);
     const { socket } = incoming;
-    const waiting = (pipelined.get(socket) ?? 0) + 1;
-    pipelined.set(socket, waiting);
-    if (waiting > MAX_PIPELINED) {
+    const queue = pipelined.get(socket) ?? { waiting: 0, from: socket.bytesRead };
+    pipelined.set(socket, queue);
+    queue.waiting += 1;
+    if (queue.waiting > MAX_PIPELINED || socket.bytesRead - queue.from > MAX_PIPELINED_BYTES) {
       socket.destroy();
       return;
     }
     outgoing.once('socket', () => {
-      pipelined.set(socket, (pipelined.get(socket) ?? 1) - 1);
+      queue.waiting -= 1;
+      if (queue.waiting === 0) pipelined.delete(socket);
       begin(incoming, outgoing);
     });
   };
