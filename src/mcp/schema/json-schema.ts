@@ -56,7 +56,7 @@ export function checkOnce(schema: JsonObject, value: unknown): SchemaResult {
 function compile(
   schema: JsonObject,
   validators: Validators,
-): CompiledSchema & { check(value: unknown): SchemaResult } {
+): { readonly json: JsonObject; check(value: unknown): SchemaResult } {
   let validate: ReturnType<Ajv['compile']>;
   let validateAll: ReturnType<Ajv['compile']> | undefined;
   try {

@@ -16,7 +16,8 @@ import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/
 import type { AgentCardLite, ReplicaRow, StreamHead } from '../page-api-types.ts';
 import { checkForm, readJsonBody, readTurn } from './read-body.ts';
 import { answered, reportFailure } from '../failure-response.ts';
-import { taskListRoutes, taskRow } from './task-list-routes.ts';
+import { taskListRoutes } from './task-list-routes.ts';
+import { taskRow } from './task-row.ts';
 import { forOperators, type IsOperator } from '../auth/operators.ts';
 import { httpRoute, type HttpRoute, type RouteCall } from '../router.ts';
 

@@ -93,6 +93,36 @@ test('one stream has the tasks that change, of the caller alone', async () => {
   expect(text).not.toContain('of grace');
 });
 
+test('the streams of one caller list its changed tasks once for all of them', async () => {
+  const log = memoryLog();
+  let looks = 0;
+  const listed = log.list.bind(log);
+  log.list = (query) => {
+    if (query.changedAfter !== undefined) looks++;
+    return listed(query);
+  };
+  await using served = await serve(hello, { log, page: false });
+  const stop = new AbortController();
+  const streams = await Promise.all(
+    Array.from({ length: 40 }, () => fetch(`${served.url}/api/changes`, { signal: stop.signal })),
+  );
+  const seen = streams.map(async ({ body }) => {
+    let text = '';
+    for await (const chunk of body ?? []) {
+      text += Buffer.from(chunk as Uint8Array).toString();
+      if (/"state":"completed".*"title":"for all"/.test(text)) return;
+    }
+  });
+  await fetch(`${served.url}/api/agents/agent/turns`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ text: 'for all' }),
+  });
+  await Promise.all(seen);
+  stop.abort();
+  expect(looks).toBeLessThan(40);
+});
+
 test('a stream of changes ends its subscription with the connection', async () => {
   const log = memoryLog();
   let listeners = 0;
