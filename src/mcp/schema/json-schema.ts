@@ -65,7 +65,7 @@ function compile(
     const message = `expected valid JSON Schema: ${errorMessage(error)}`;
     throw invalid(message, error);
   }
-  /** A list of a million wrong items has as many problems, which take a gigabyte and many seconds. */
+  /** A list of a million wrong items has as many problems, which take a gigabyte and seconds. */
   const problemsOf = (value: unknown): readonly ErrorObject[] => {
     const { errors } = validate;
     if (isLong(value)) return errors ?? [];

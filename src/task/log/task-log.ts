@@ -381,8 +381,8 @@ class Log implements TaskLog {
   }
 }
 
-// The ids that callers choose. That of the task is chosen by the server. A database may refuse other
-// text, together with what others submit at the same time, or store two ids as one.
+// The ids that callers choose. That of the task is chosen by the server. A database may refuse
+// other text, together with what others submit at the same time, or store two ids as one.
 function checkIds({ context, tenant = '', messageId }: Turn): void {
   for (const [name, id] of Object.entries({ context, tenant, messageId })) {
     if (/[\0\p{Surrogate}]/u.test(id))

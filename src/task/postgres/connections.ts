@@ -34,8 +34,8 @@ export interface PgStatement {
 
 /**
  * The connections of one replica: one that writes, kept as long as it works, and any of the pool
- * for reads. A connection that is lost or does not reply in time is destroyed, so that no call waits
- * for a lost database; it is then unknown whether its statement was done.
+ * for reads. One that is lost or does not reply in time is destroyed, so that no call waits for a
+ * lost database; it is then unknown whether its statement was done.
  */
 export class PgConnections {
   readonly #pool: PgPool;
