@@ -1,4 +1,4 @@
-import { CALLER } from '../sources/caller-names.ts';
+import { CALLER } from '../sources/caller-key.ts';
 import { asObject, isObject, type JsonObject } from '../../json.ts';
 
 /** The revision of the stateless protocol: every request carries the information of its client. */

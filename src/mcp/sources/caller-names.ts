@@ -1,8 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { JsonObject } from '../../json.ts';
-
-/** The `_meta` key by which a client that serves several callers names the caller of a request. */
-export const CALLER = 'duolane/caller';
+import { CALLER } from './caller-key.ts';
 
 /** The longest caller name that a server accepts; longer names are ignored. */
 const MAX_CHARS = 64;

@@ -26,7 +26,8 @@ import type {
   ReceiveOptions,
   ToolSource,
 } from '../../types.ts';
-import { CALLER, callerName } from '../../sources/caller-names.ts';
+import { CALLER } from '../../sources/caller-key.ts';
+import { callerName } from '../../sources/caller-names.ts';
 import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodHandlers, type RequestContext } from './methods.ts';
 import { Outbox } from '../../relay/outbox.ts';
