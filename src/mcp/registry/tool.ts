@@ -47,6 +47,8 @@ export interface ToolExtras {
   /** The agent always shows this tool to the model, without a search. */
   readonly alwaysLoad?: boolean;
   readonly outputSchema?: JsonObject;
+  /** Further metadata of the tool, such as the app that shows its results (`ui.resourceUri`). */
+  readonly _meta?: JsonObject;
   readonly deadlineMs?: number;
   readonly concurrency?: number;
   /** Calls may take long and become tasks; see `ToolDefinition`. */
@@ -80,9 +82,10 @@ export function tool<const Schema extends object>(
   description: string,
   schema: Schema,
   handler: ToolHandler<ToolArgs<Schema>>,
-  { searchHint, alwaysLoad, ...extras }: ToolExtras = {},
+  { searchHint, alwaysLoad, _meta: given, ...extras }: ToolExtras = {},
 ): SdkMcpToolDefinition<Schema> {
-  const meta = omitUndefined({
+  const meta = omitUndefined<JsonObject>({
+    ...given,
     'anthropic/searchHint': searchHint,
     'anthropic/alwaysLoad': alwaysLoad,
   });
