@@ -195,6 +195,7 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'web/src/task': 'one task: page, header, conversation, question card, artifact, contract',
   'web/src/runs': 'the table of runs, the run form, replicas, the stream of changes',
   'web/src/inbox': 'everything that waits for a person',
+  'web/src/tools': 'the tool servers: lists, calls, questions, apps in frames, the MCP client',
   'web/src/shell': 'top bar, theme, addresses, sign-in',
   'web/src/tour': 'the guided tour: steps, card, and what it counts',
   'web/src/ui': 'controls, tabs, dialog, form fields, data view, markdown, table data',

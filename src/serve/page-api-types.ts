@@ -10,6 +10,13 @@ export interface AgentCardLite {
   readonly form?: JsonObject;
 }
 
+/** A tool server as the page lists it. */
+export interface ToolServerLite {
+  /** The path of its MCP endpoint. */
+  readonly path: string;
+  readonly name: string;
+}
+
 /** The first event of a stream of entries. */
 export interface StreamHead {
   /** Entries up to this number are replay: they were in the log when the stream began. */

@@ -7,7 +7,6 @@ import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
 import { endStream, isCutOff, setRequestOwner, urlOf } from '../http/node-request.ts';
-import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
 import { omitUndefined } from '../json.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/run/runner.ts';
@@ -24,6 +23,7 @@ import { byteLimits, readLimits, type ServeLimits } from './server-limits.ts';
 import { stderrLogger } from './stderr-logger.ts';
 import { blobsOf, removerOf, serverOptions } from './server-options.ts';
 import { createMetrics } from './routes/metrics-route.ts';
+import { mountTools } from './routes/mcp-routes.ts';
 import { createOperators, forOperators } from './auth/operators.ts';
 import { outputRoutes } from './routes/front-ends.ts';
 import { createEvents, isEventPath } from './routes/event-routes.ts';
@@ -62,8 +62,8 @@ const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 /**
  * Starts a server for one agent, or for several by name. It serves A2A 0.3 and 1.0, the front ends
  * of the AI SDK (`/ui/<name>`), AG-UI (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`),
- * the page, health and metrics, and an MCP endpoint at `/mcp` if the options, or those of a module,
- * have `tools`. Several agents share one log and one page; the card of the first is at the
+ * the page, health and metrics, and MCP endpoints at `/mcp` and `/mcp/<name>` if the options, or those
+ * of a module, have `tools`. Several agents share one log and one page; the card of the first is at the
  * well-known address. An option that a server has once, such as `auth`, is set here or by one of
  * the modules.
  *
@@ -245,18 +245,19 @@ async function open(
   };
   const grpc = options.grpc && (await openGrpc());
   const given = [options, ...Object.values(modules).map((module) => module.options)];
-  const tools = given.find((each) => each?.tools)?.tools;
-  const mcp =
-    tools &&
-    closing.use(
-      mcpHandler(tools, {
-        // The guard checks Host and Origin for all routes, with `origins` and `publicUrl`.
-        hosts: ['*'],
-        origins: ['*'],
-        maxBodyBytes: limits.maxBodyBytes,
-        onError: (error) => logger.error('an MCP request failed', { error: String(error) }),
-      }),
-    );
+  const mcp = mountTools(
+    modules,
+    options,
+    {
+      // The guard checks Host and Origin for all routes, with `origins` and `publicUrl`.
+      hosts: ['*'],
+      origins: ['*'],
+      maxBodyBytes: limits.maxBodyBytes,
+      onError: (error) => logger.error('an MCP request failed', { error: String(error) }),
+      logger,
+    },
+    closing,
+  );
   const streams = new StreamRegistry(limits.maxStreamsPerOwner);
   closing.defer(() => streams.drain());
   const described = await withSkills(modules);
@@ -294,11 +295,10 @@ async function open(
         : statusResponse(503, 'the task store does not respond');
     }),
     forOperators(metrics.route, isOperator),
-    ...(['POST', 'GET', 'DELETE'] as const).flatMap((method) =>
-      mcp ? [httpRoute(method, '/mcp', ({ request, owner }) => mcp.handle(request, owner))] : [],
-    ),
-    ...(mcp && options.auth?.jwt ? [resourceRoute(url, options.auth.jwt)] : []),
+    ...mcp.routes,
+    ...(mcp.routes.length > 0 && options.auth?.jwt ? [resourceRoute(url, options.auth.jwt)] : []),
     ...apiRoutes({
+      tools: mcp.servers,
       agents: mounted.agents.map(({ name, description }) => ({
         name,
         description: description.description,

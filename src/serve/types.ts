@@ -48,8 +48,11 @@ export interface ServeOptions {
   readonly publicUrl?: string;
   /** Other origins whose pages may send requests (CORS), e.g. `https://app.example.com`. */
   readonly origins?: readonly string[];
-  /** Whether to serve the page at `/`; true by default. */
-  readonly page?: boolean;
+  /**
+   * Whether to serve the page at `/`; true by default. `{ tools: false }` serves it without the view
+   * in which callers use the tool servers.
+   */
+  readonly page?: boolean | { readonly tools?: boolean };
   /** The limits of this server; each has a default. */
   readonly limits?: ServeLimits;
   /**
@@ -94,7 +97,10 @@ export interface ServeOptions {
    * and warnings go to stderr.
    */
   readonly logger?: Logger;
-  /** Tools to serve over MCP at `/mcp`; the agent card lists them as skills. */
+  /**
+   * Tools to serve over MCP: at `/mcp`, and those of further modules at `/mcp/<name>`. The agent
+   * card lists them as skills, and the page shows them.
+   */
   readonly tools?: ToolSource;
   /** JSON Schema of the page's run form; its `examples` are the samples of the form. */
   readonly form?: JsonObject;

@@ -64,6 +64,8 @@ export interface Page extends Queries {
   evaluate<T>(code: string): Promise<T>;
   on(event: string, listener: (value: never) => void): void;
   waitForEvent(event: 'download'): Promise<Download>;
+  /** What is inside a frame. */
+  frameLocator(selector: string): Queries;
   screenshot(options: { readonly path: string }): Promise<unknown>;
   readonly keyboard: { press(key: string): Promise<void> };
   readonly mouse: {

@@ -5,7 +5,7 @@ import type { Locator, Opened, Page, PageOptions } from './browser.ts';
 export interface Kit {
   /** Opens a page; it is closed after the test. */
   readonly open: (url: string, options?: PageOptions) => Promise<Page>;
-  /** Allows console messages that this test provokes on purpose. */
+  /** Allows console messages and blocked requests that this test provokes on purpose. */
   readonly expectConsole: (pattern: RegExp) => void;
   /** The findings of the accessibility checker. */
   readonly serious: (page: Page) => Promise<string[]>;
@@ -20,7 +20,7 @@ export function pageKit(opened: Opened): Kit {
 
   afterEach(async () => {
     for (const page of pages) await page.close();
-    const noise = [...problems.filter((text) => !expected?.test(text)), ...strangers];
+    const noise = [...problems, ...strangers].filter((text) => !expected?.test(text));
     [problems, strangers, pages, expected] = [[], [], [], undefined];
     if (noise.length > 0) throw new Error(`The console or the network had:\n${noise.join('\n')}`);
   });

@@ -1,11 +1,11 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import {
-  listAgents,
+  readServer,
   readSession,
   SignInRequired,
   signOut,
-  type AgentCardLite,
+  type ServerHead,
   type SessionHead,
 } from './api/requests.ts';
 import styles from './app.module.css';
@@ -17,6 +17,7 @@ import { parseRoute } from './shell/route.ts';
 import { SignIn } from './shell/sign-in.tsx';
 import { TopBar } from './shell/top-bar.tsx';
 import { Task } from './task/task-page.tsx';
+import { ToolsPage } from './tools/tools-page.tsx';
 import { TourCard } from './tour/tour-card.tsx';
 import { useTour } from './tour/use-tour.ts';
 import controls from './ui/controls.module.css';
@@ -67,7 +68,7 @@ function Views({
   operator,
   isOnline,
 }: SignedInProps & { readonly isOnline: boolean }): VNode {
-  const [agents, setAgents] = useState<readonly AgentCardLite[]>([]);
+  const [{ agents, tools }, setServer] = useState<ServerHead>({ agents: [], tools: [] });
   const [route, setRoute] = useState(() => parseRoute(location.hash));
   const [error, setError] = useState('');
   const fail = (reason: unknown): void => {
@@ -79,7 +80,7 @@ function Views({
   const tour = useTour(agents, fail);
 
   useEffect(() => {
-    listAgents().then(setAgents, fail);
+    readServer().then(setServer, fail);
     const moved = (): void => {
       setRoute(parseRoute(location.hash));
       setError('');
@@ -95,6 +96,7 @@ function Views({
         view={route.view}
         waiting={waiting.length}
         isOnline={isOnline}
+        hasTools={tools.length > 0}
         onSignOut={onSignOut}
       />
       {error && (
@@ -116,6 +118,8 @@ function Views({
           />
         ) : route.view === 'inbox' ? (
           <InboxPage waiting={waiting} onError={fail} />
+        ) : route.view === 'tools' ? (
+          tools.length > 0 && <ToolsPage servers={tools} onError={fail} />
         ) : (
           <RunsPage agents={agents} operator={operator} onError={fail} onTour={tour.start} />
         )}

@@ -103,7 +103,7 @@ export function createGuard(
     if (verified !== undefined) return { owner: checkOwner(verified) };
     if (isDown) return { response: unavailable() };
     const { pathname, origin } = urlOf(request);
-    const more = auth.jwt && pathname === '/mcp' ? tokensAt(publicUrl ?? origin) : [];
+    const more = auth.jwt && /^\/mcp(\/|$)/.test(pathname) ? tokensAt(publicUrl ?? origin) : [];
     const response = checked
       ? badToken(checked, auth.jwt?.scopes, more)
       : unauthorized(names, more);

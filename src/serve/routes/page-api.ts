@@ -13,7 +13,7 @@ import type { Abortable } from '../../stream/types.ts';
 import { getOwnTask } from '../../task/log/own-task.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
-import type { AgentCardLite, ReplicaRow, StreamHead } from '../page-api-types.ts';
+import type { AgentCardLite, ReplicaRow, StreamHead, ToolServerLite } from '../page-api-types.ts';
 import { checkForm, readJsonBody, readTurn } from './read-body.ts';
 import { answered, reportFailure } from '../failure-response.ts';
 import { taskListRoutes } from './task-list-routes.ts';
@@ -28,6 +28,8 @@ export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'onCommit' |
 
 export interface ReadApiOptions {
   readonly agents: readonly AgentCardLite[];
+  /** The tool servers that the page shows; none by default. */
+  readonly tools?: readonly ToolServerLite[];
   readonly log: ReadableLog;
   readonly heartbeatMs: number;
   /** Gets failures whose text is withheld from callers. */
@@ -134,6 +136,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
 /** The routes of the page that only read: agents, replicas, tasks, entries and traces. */
 export function readRoutes({
   agents,
+  tools = [],
   log,
   heartbeatMs,
   logger,
@@ -141,7 +144,7 @@ export function readRoutes({
   isOperator = () => true,
 }: ReadApiOptions): readonly HttpRoute[] {
   const routes: readonly HttpRoute[] = [
-    httpRoute('GET', '/api/agents', () => jsonResponse({ agents })),
+    httpRoute('GET', '/api/agents', () => jsonResponse({ agents, tools })),
     forOperators(
       httpRoute('GET', '/api/replicas', async ({ owner }) => {
         const replicas = (await log.replicas?.()) ?? [];

@@ -19,11 +19,13 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Allows only the page's own scripts and address, so that model output can never run as a script.
+ * Allows only the page's own scripts and address, so that model output can never run as a script. The
+ * frames are apps of tool servers, each in a sandbox by the headers of its response; they cannot
+ * navigate to another address.
  */
 const HEADERS = {
   'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
 };

@@ -7,9 +7,16 @@ import type {
   SessionHead,
   StreamHead,
   TaskRow,
+  ToolServerLite,
 } from '../../../src/serve/page-api-types.ts';
 
-export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow };
+export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow, ToolServerLite };
+
+/** What a server has: its agents, and its tool servers if the page may show them. */
+export interface ServerHead {
+  readonly agents: readonly AgentCardLite[];
+  readonly tools: readonly ToolServerLite[];
+}
 
 /** Which runs a list shows. Everything is optional, and everything that is given must match. */
 export interface RunFilter {
@@ -88,8 +95,7 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
   throw new Refused(code, message);
 }
 
-export const listAgents = async (): Promise<readonly AgentCardLite[]> =>
-  (await json<{ agents: AgentCardLite[] }>('/api/agents')).agents;
+export const readServer = (): Promise<ServerHead> => json('/api/agents');
 
 /** One list page of runs that match the filter, newest change first. */
 export const fetchRuns = (filter: RunFilter, after?: string, limit = 50): Promise<RunPage> => {

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import type { TaskRow } from '../api/requests.ts';
+import { sendAnswer, type TaskRow } from '../api/requests.ts';
 import { ageText } from '../state/format-time.ts';
 import { QuestionCard } from '../task/question-card.tsx';
 import styles from './inbox-page.module.css';
@@ -32,7 +32,12 @@ export function InboxPage({
             <span>{ageText(Date.now() - row.updatedAt)}</span>
           </p>
           {row.pending.map((request) => (
-            <QuestionCard key={request.id} request={request} task={row.task} onError={onError} />
+            <QuestionCard
+              key={request.id}
+              request={request}
+              send={(given) => sendAnswer(row.task, given)}
+              onError={onError}
+            />
           ))}
         </article>
       ))}

@@ -3,19 +3,22 @@ import { useState } from 'preact/hooks';
 import styles from './top-bar.module.css';
 import { Wordmark } from './wordmark.tsx';
 
-export type View = 'runs' | 'inbox' | 'task';
+export type View = 'runs' | 'inbox' | 'tools' | 'task';
 
 /** The name, the views, and what concerns all of them. */
 export function TopBar({
   view,
   waiting,
   isOnline,
+  hasTools,
   onSignOut,
 }: {
   readonly view: View;
   /** How many runs wait for a person. */
   readonly waiting: number;
   readonly isOnline: boolean;
+  /** Whether the server has tool servers to show. */
+  readonly hasTools: boolean;
   /** Signs out; undefined on a server without sign-in. */
   readonly onSignOut: (() => void) | undefined;
 }): VNode {
@@ -34,6 +37,11 @@ export function TopBar({
         <a href="#/inbox" aria-current={view === 'inbox' ? 'page' : undefined}>
           Inbox{waiting > 0 && <span class={styles['count']}>{waiting}</span>}
         </a>
+        {hasTools && (
+          <a href="#/tools" aria-current={view === 'tools' ? 'page' : undefined}>
+            Tools
+          </a>
+        )}
       </nav>
       {!isOnline && (
         <span class={styles['offline']} role="alert" data-part="offline">

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Answer, InputRequest } from '../../../src/ask.ts';
-import { Refused, sendAnswer } from '../api/requests.ts';
+import { Refused } from '../api/requests.ts';
 import controls from '../ui/controls.module.css';
 import { formContent, draftOf, FormFields, schemaFields, type Field } from '../ui/form-fields.tsx';
 import styles from './question-card.module.css';
@@ -22,7 +22,10 @@ interface Editor {
 
 interface QuestionProps {
   readonly request: InputRequest;
-  readonly task: string;
+  /** Sends the answer; rejects with what the card, or the page, shows. */
+  readonly send: (answer: Answer) => Promise<unknown>;
+  /** Who gets the answer; `agent` by default. */
+  readonly asker?: string;
   /** Reports outside the card, which disappears when the log has an answer. */
   readonly onError: (error: unknown) => void;
 }
@@ -47,7 +50,8 @@ const InText = (props: QuestionProps): VNode => <Card {...props} editor={useText
 
 function Card({
   request,
-  task,
+  send: deliver,
+  asker = 'agent',
   onError,
   editor,
 }: QuestionProps & { readonly editor: Editor }): VNode {
@@ -59,7 +63,7 @@ function Card({
     try {
       const content = action === 'accept' ? editor.read() : {};
       setSent(true);
-      await sendAnswer(task, { id: request.id, action, ...content });
+      await deliver({ id: request.id, action, ...content });
     } catch (reason) {
       // Another person, or another tab, answered first. The card disappears, so the page reports
       // it.
@@ -93,7 +97,7 @@ function Card({
           {error}
         </p>
       )}
-      <p class={styles['effect']}>{effectText(request, editor.edited)}</p>
+      <p class={styles['effect']}>{effectText(request, editor.edited, asker)}</p>
       <span class={controls['group']}>
         <button type="submit" class={controls['primary']} disabled={sent} formNoValidate>
           {request.kind === 'approval' && editor.edited ? 'Approve as edited' : labels.yes}
@@ -110,12 +114,12 @@ const isTextInput = (target: EventTarget | null): boolean =>
   target instanceof HTMLTextAreaElement || target instanceof HTMLInputElement;
 
 /** What happens after the answer, so that a person knows before pressing a button. */
-function effectText({ kind }: InputRequest, edited: boolean): string {
-  if (kind === 'question') return 'The agent gets your answer and continues. Enter sends it.';
-  if (kind === 'auth') return 'The agent continues when you have signed in.';
+function effectText({ kind }: InputRequest, edited: boolean, asker: string): string {
+  if (kind === 'question') return `The ${asker} gets your answer and continues. Enter sends it.`;
+  if (kind === 'auth') return `The ${asker} continues when you have signed in.`;
   return edited
-    ? 'Approve: the agent continues with your edited data. Reject: it learns that you refused.'
-    : 'Approve: the agent continues with this data. Reject: it learns that you refused.';
+    ? `Approve: the ${asker} continues with your edited data. Reject: it learns that you refused.`
+    : `Approve: the ${asker} continues with this data. Reject: it learns that you refused.`;
 }
 
 /** One field for each property of a schema of simple properties. */

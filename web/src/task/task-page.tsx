@@ -1,5 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { sendAnswer } from '../api/requests.ts';
 import { Inspector } from '../inspector/inspector.tsx';
 import { nearestSpeed } from '../state/replay.ts';
 import type { TimelineRow } from '../state/timeline-row.ts';
@@ -127,7 +128,12 @@ export function Task({ task, entry, onError, onLive }: TaskProps): VNode {
             {pending.length > 0 && (
               <div class={styles['questions']}>
                 {pending.map((request) => (
-                  <QuestionCard key={request.id} request={request} task={task} onError={onError} />
+                  <QuestionCard
+                    key={request.id}
+                    request={request}
+                    send={(given) => sendAnswer(task, given)}
+                    onError={onError}
+                  />
                 ))}
               </div>
             )}
