@@ -62,10 +62,10 @@ const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 /**
  * Starts a server for one agent, or for several by name. It serves A2A 0.3 and 1.0, the front ends
  * of the AI SDK (`/ui/<name>`), AG-UI (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`),
- * the page, health and metrics, and MCP endpoints at `/mcp` and `/mcp/<name>` if the options, or those
- * of a module, have `tools`. Several agents share one log and one page; the card of the first is at the
- * well-known address. An option that a server has once, such as `auth`, is set here or by one of
- * the modules.
+ * the page, health and metrics, and MCP endpoints at `/mcp` and `/mcp/<name>` if the options, or
+ * those of a module, have `tools`. Several agents share one log and one page; the card of the first
+ * is at the well-known address. An option that a server has once, such as `auth`, is set here or by
+ * one of the modules.
  *
  * Disposing drains: runs that can be resumed are suspended in the log, others get their final
  * event. Then the listeners, the log (if serve() opened it) and `resources` close, in that order.

@@ -49,8 +49,8 @@ export interface ServeOptions {
   /** Other origins whose pages may send requests (CORS), e.g. `https://app.example.com`. */
   readonly origins?: readonly string[];
   /**
-   * Whether to serve the page at `/`; true by default. `{ tools: false }` serves it without the view
-   * in which callers use the tool servers.
+   * Whether to serve the page at `/`; true by default. `{ tools: false }` serves it without the
+   * view in which callers use the tool servers.
    */
   readonly page?: boolean | { readonly tools?: boolean };
   /** The limits of this server; each has a default. */

@@ -333,7 +333,7 @@ suite('browser', opened.missing, () => {
     expect((await fetch(`${plain.url}/mcp-app`)).status).toBe(404);
   });
 
-  test('a signed-in user uses the tools, and nobody else', async () => {
+  test('only a signed-in user uses the tools', async () => {
     await using served = await serveDesk({ auth: { bearer: 'sesame' } });
     for (const path of ['/mcp', '/mcp-app', '/api/agents'])
       expect((await fetch(`${served.url}${path}`)).status).toBe(401);

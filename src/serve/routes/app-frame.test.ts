@@ -45,7 +45,7 @@ describe('the frame of an app', () => {
     await expect((async () => open(query))()).rejects.toMatchObject({ code: 'invalid' });
   });
 
-  test('opens in a frame only, as far as the browser tells', async () => {
+  test('opens in a frame only, in browsers that name the purpose of a request', async () => {
     expect((await open('', { 'sec-fetch-dest': 'iframe' })).status).toBe(200);
     await expect((async () => open('', { 'sec-fetch-dest': 'document' }))()).rejects.toMatchObject({
       code: 'invalid',

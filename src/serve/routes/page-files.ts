@@ -19,9 +19,9 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Allows only the page's own scripts and address, so that model output can never run as a script. The
- * frames are apps of tool servers, each in a sandbox by the headers of its response; they cannot
- * navigate to another address.
+ * Allows only the page's own scripts and address, so that model output can never run as a script.
+ * The frames are apps of tool servers, each in a sandbox by the headers of its response; they
+ * cannot navigate to another address.
  */
 const HEADERS = {
   'content-security-policy':

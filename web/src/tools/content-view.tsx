@@ -12,7 +12,7 @@ export function ResultView({ result }: { readonly result: JsonObject }): VNode {
     <section aria-label="Result" data-part="tool-result" data-failed={isError === true}>
       <h3>{isError === true ? 'The tool failed' : 'Result'}</h3>
       {asObjects(content).map((block, i) => (
-        <ContentBlock key={i} block={block} />
+        <BlockView key={i} block={block} />
       ))}
       {structuredContent !== undefined && (
         <>
@@ -25,9 +25,9 @@ export function ResultView({ result }: { readonly result: JsonObject }): VNode {
 }
 
 /** One block of content, or one part of a resource. */
-export function ContentBlock({ block }: { readonly block: JsonObject }): VNode {
+export function BlockView({ block }: { readonly block: JsonObject }): VNode {
   const { type, text, data, mimeType, resource, blob, uri } = block;
-  if (type === 'resource') return <ContentBlock block={asObject(resource)} />;
+  if (type === 'resource') return <BlockView block={asObject(resource)} />;
   const bytes = typeof data === 'string' ? data : typeof blob === 'string' ? blob : undefined;
   const label = [uri, mimeType].filter((each) => typeof each === 'string').join(', ');
   return (

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { asArray, asObject, asObjects, asString, type JsonObject } from '../../../src/json.ts';
 import controls from '../ui/controls.module.css';
 import { ArgumentsForm } from './arguments-form.tsx';
-import { ContentBlock } from './content-view.tsx';
+import { BlockView } from './content-view.tsx';
 import { useAsking } from './server-questions.tsx';
 import type { ToolConnection } from './tool-connection.ts';
 import styles from './tools-page.module.css';
@@ -73,7 +73,7 @@ export function ResourcePanel(props: PanelProps): VNode {
       {result && (
         <section aria-label="Contents" data-part="resource-contents">
           {asObjects(result['contents']).map((part, i) => (
-            <ContentBlock key={i} block={part} />
+            <BlockView key={i} block={part} />
           ))}
         </section>
       )}
@@ -134,7 +134,7 @@ export function PromptPanel(props: PanelProps): VNode {
           {asObjects(result['messages']).map((message, i) => (
             <div key={i}>
               <b>{String(message['role'])}</b>
-              <ContentBlock block={asObject(message['content'])} />
+              <BlockView block={asObject(message['content'])} />
             </div>
           ))}
         </section>

@@ -1,5 +1,11 @@
 import type { Ask } from '../../../src/ask.ts';
-import { asObject, asObjects, isObject, type JsonObject } from '../../../src/json.ts';
+import {
+  asObject,
+  asObjects,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../../src/json.ts';
 import { ParamHeaders } from '../../../src/mcp/json-rpc/http/param-headers.ts';
 import { requestHeaders } from '../../../src/mcp/json-rpc/http/routing-headers.ts';
 import { withPartial } from '../../../src/mcp/json-rpc/partial-results.ts';
@@ -50,7 +56,7 @@ export class ToolConnection {
   messages: readonly LoggedMessage[] = [];
   readonly #onLog: () => void;
   readonly #params = new ParamHeaders();
-  /** Tells the requests of this tab apart from those of others. */
+  /** The name of this tab: questions of its calls reach no other client. */
   readonly #caller = Array.from(crypto.getRandomValues(new Uint32Array(4)), String).join('-');
   #count = 0;
 
@@ -77,7 +83,7 @@ export class ToolConnection {
         const answer = await ask({ ...question, id: key }, signal ? { signal } : {});
         responses[key] = toResponse(answer, (question.data as WireInput).method);
       }
-      more = { inputResponses: responses, ...(requestState !== undefined && { requestState }) };
+      more = omitUndefined<JsonObject>({ inputResponses: responses, requestState });
     }
     throw new Error(`${method} asked more than ${MAX_INPUT_ROUNDS} times.`);
   }
