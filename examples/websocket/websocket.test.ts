@@ -25,9 +25,9 @@ import type { Ws } from './ws.ts';
 const ws = await peer('ws');
 const maxPayload = 16 * 2 ** 20;
 
-suite('ws', ws.reason, async () => {
-  const { WebSocket, WebSocketServer } = (await ws.import('ws')) as unknown as Ws;
+const { WebSocket, WebSocketServer } = (ws.reason === undefined ? await ws.import('ws') : {}) as Ws;
 
+suite('ws', ws.reason, () => {
   /** Serves a source on a port of its own. */
   const serveSockets = async (source: ToolSource, scope: Disposer): Promise<string> => {
     const server = new WebSocketServer({ host: '127.0.0.1', port: 0, maxPayload });

@@ -1,9 +1,10 @@
 import { DuolaneError, malformed } from '../../../../errors.ts';
-import type { JsonObject } from '../../../../json.ts';
+import { asObject, type JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { Channel } from '../../../../stream/channel.ts';
 import type { Abortable } from '../../../../stream/types.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
+import { isRpcRequest } from '../../../../wire/json-rpc.ts';
 import { SseDecoder, type SseMessage } from '../../../../wire/sse.ts';
 import type { MessageTransport } from '../../../types.ts';
 import { mediaType, messagesIn, sseEvents } from '../message-body.ts';
@@ -22,6 +23,8 @@ import { readErrorBody, httpError } from './http-errors.ts';
 export class SseTransport implements MessageTransport {
   readonly #connection: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
+  /** The requests whose POST has no response yet, by their id. */
+  readonly #posting = new Map<unknown, Promise<void>>();
   #endpoint: URL | undefined;
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
@@ -62,7 +65,24 @@ export class SseTransport implements MessageTransport {
     }
   }
 
+  /**
+   * Sends a message. Each has a connection of its own, so a cancellation waits until the server has
+   * its request: servers ignore the cancellation of a request that they do not know.
+   */
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
+    if (message['method'] === 'notifications/cancelled')
+      await this.#posting.get(asObject(message['params'])['requestId'])?.catch(() => {}); // its sender reports it
+    if (!isRpcRequest(message)) return this.#post(message, signal);
+    const posting = this.#post(message, signal);
+    this.#posting.set(message.id, posting);
+    try {
+      await posting;
+    } finally {
+      if (this.#posting.get(message.id) === posting) this.#posting.delete(message.id);
+    }
+  }
+
+  async #post(message: JsonObject, signal: AbortSignal | undefined): Promise<void> {
     if (!this.#endpoint) throw noEndpoint();
     using exchange = this.#connection.open(signal);
     const headers = { 'content-type': 'application/json' };

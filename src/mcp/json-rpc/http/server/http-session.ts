@@ -3,10 +3,11 @@ import { asObject, type JsonObject } from '../../../../json.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
-import { isRpcRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import { isRpcRequest, type RpcRequest } from '../../../../wire/json-rpc.ts';
 import type { MessageEndpoint, OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
 import { sendOutgoing } from '../../../relay/serve-endpoint.ts';
+import { EarlyCancels } from './early-cancels.ts';
 import { ResumableStream } from './resumable-stream.ts';
 import { jsonOf, quickAnswer, refuseRequest, streamOf } from './http-responses.ts';
 
@@ -15,11 +16,6 @@ import { jsonOf, quickAnswer, refuseRequest, streamOf } from './http-responses.t
  */
 const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 4 * 2 ** 20;
-
-/** How many cancellations are remembered for requests that have not arrived yet. */
-const MAX_OVERTAKEN = 256;
-/** A longer id is not remembered; no client has one. */
-const MAX_ID_CHARS = 256;
 
 /** The name of the stream that belongs to no request. */
 const OWN = 'own';
@@ -49,9 +45,7 @@ export class HttpSession implements AsyncDisposable {
   readonly #end: MessageEndpoint;
   readonly #own = new ResumableStream(OWN);
   readonly #streams = new Map<string, ResumableStream>([[OWN, this.#own]]);
-  readonly #running = new Set<RpcId>();
-  /** The ids of requests that were cancelled before they arrived. */
-  readonly #overtaken = new Set<RpcId>();
+  readonly #early = new EarlyCancels();
   readonly #pumping: Promise<void>;
   readonly #onKept: () => void;
   /** The version that `initialize` agreed on; empty until it has succeeded. */
@@ -102,11 +96,11 @@ export class HttpSession implements AsyncDisposable {
     signal?: AbortSignal,
     onEnd: () => void = () => {},
   ): Promise<Response> {
-    if (isRpcRequest(message) && !this.#overtaken.delete(message.id))
+    if (isRpcRequest(message) && !this.#early.take(message.id))
       return this.#request(message, signal, onEnd);
     try {
       if (!isRpcRequest(message)) {
-        if (message['method'] === 'notifications/cancelled') this.#cancel(message);
+        if (message['method'] === 'notifications/cancelled') this.#early.cancel(message);
         await this.#end.receive(message);
         this.usedAt = performance.now();
       }
@@ -131,7 +125,7 @@ export class HttpSession implements AsyncDisposable {
     const answers: Promise<void>[] = [];
     try {
       for (const message of messages)
-        if (isRpcRequest(message) && !this.#overtaken.delete(message.id))
+        if (isRpcRequest(message) && !this.#early.take(message.id))
           answers.push(this.#receive(message, stream).then((one) => one && stream.push(one)));
         else await this.post(message);
     } finally {
@@ -197,21 +191,9 @@ export class HttpSession implements AsyncDisposable {
 
   /** Handles a request; what belongs to it goes to the stream. */
   #receive(message: RpcRequest, stream: ResumableStream): Promise<JsonObject | undefined> {
-    this.#running.add(message.id);
     const related = (sent: JsonObject): Promise<void> => stream.push(sent);
-    return this.#end
-      .receive(message, { related, owner: this.owner })
-      .finally(() => this.#running.delete(message.id));
-  }
-
-  /** Remembers a cancellation: on a connection of its own, it may arrive before its request. */
-  #cancel({ params }: JsonObject): void {
-    const id = asObject(params)['requestId'];
-    if (!isRpcId(id) || String(id).length > MAX_ID_CHARS || this.#running.has(id)) return;
-    this.#overtaken.add(id);
-    const [oldest] = this.#overtaken;
-    if (this.#overtaken.size > MAX_OVERTAKEN && oldest !== undefined)
-      this.#overtaken.delete(oldest);
+    const received = this.#end.receive(message, { related, owner: this.owner });
+    return this.#early.during(message.id, received);
   }
 
   #begin(answer: JsonObject | undefined): void {

@@ -5,6 +5,8 @@ import { isRpcRequest } from '../../../../wire/json-rpc.ts';
 import type { MessageEndpoint, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
 import { sendOutgoing } from '../../../relay/serve-endpoint.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { EarlyCancels } from './early-cancels.ts';
 import { ResumableStream } from './resumable-stream.ts';
 import { refuseForeignOrigin } from './origin-guard.ts';
 import { CLOSING, TOO_MUCH, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
@@ -16,6 +18,7 @@ interface SseClient {
   readonly owner: string | undefined;
   readonly end: MessageEndpoint;
   readonly stream: ResumableStream;
+  readonly early: EarlyCancels;
 }
 
 /**
@@ -43,7 +46,7 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
     const id = randomUUID();
     const end = offerMessages(source, options);
     const stream = new ResumableStream();
-    clients.set(id, { owner, end, stream });
+    clients.set(id, { owner, end, stream, early: new EarlyCancels() });
     sendOutgoing(end, (message) => stream.push(message))
       .then(() => close(id))
       .catch(onError);
@@ -52,6 +55,16 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
       close(id).catch(onError);
     };
     return streamOf(stream.read({ first, onClose, signal }));
+  };
+
+  const receive = async (
+    { end, early }: SseClient,
+    message: JsonObject,
+  ): Promise<JsonObject | undefined> => {
+    if (isRpcRequest(message))
+      return early.take(message.id) ? undefined : early.during(message.id, end.receive(message));
+    if (message['method'] === 'notifications/cancelled') early.cancel(message);
+    return end.receive(message);
   };
 
   const post = async (request: Request, owner: string | undefined): Promise<Response> => {
@@ -65,8 +78,7 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
     // Responses are sent on the stream later; this request does not wait for them. Other messages
     // have arrived when this request is answered, also behind a bridge.
     const all = posted.messages.map((message) => {
-      const received = client.end
-        .receive(message)
+      const received = receive(client, message)
         .then((answer) => answer && client.stream.push(answer))
         .catch(onError);
       return { received, isAwaited: !isRpcRequest(message) };
