@@ -25,7 +25,8 @@ import type { Ws } from './ws.ts';
 const ws = await peer('ws');
 const maxPayload = 16 * 2 ** 20;
 
-const { WebSocket, WebSocketServer } = (ws.reason === undefined ? await ws.import('ws') : {}) as Ws;
+const loaded: unknown = ws.reason === undefined ? await ws.import('ws') : {};
+const { WebSocket, WebSocketServer } = loaded as Ws;
 
 suite('ws', ws.reason, () => {
   /** Serves a source on a port of its own. */

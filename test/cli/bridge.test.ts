@@ -92,6 +92,31 @@ describe('duolane bridge', () => {
     await running.end();
   });
 
+  test.each([
+    ['grpc', 'grpc://127.0.0.1:PORT'],
+    ['sse', 'sse://127.0.0.1:PORT/sse'],
+  ])('refuses %s clients without the token, also beyond this machine', async (scheme, address) => {
+    const registry = createRegistry({ name: 'demo', tools: [tool('hi', '', {}, () => 'hello')] });
+    await using offered = await offerHttp(registry);
+    const running = place.start([
+      'bridge',
+      offered.url,
+      `${scheme}://0.0.0.0:0`,
+      '--json',
+      '--require-token=t',
+      '--protocol=stateless',
+    ]);
+    const [, port = ''] = await running.says(/"url":"\w+:\/\/0\.0\.0\.0:(\d+)/);
+    const url = address.replace('PORT', port);
+    const refused = await place.run(['tools', url, 'hi']);
+    expect(refused.code).toBeGreaterThan(0);
+    expect(refused.stderr).toMatch(/token|401/);
+    const called = await place.run(['tools', url, 'hi', '--token=t']);
+    expect(called).toMatchObject({ code: 0, stdout: 'hello\n' });
+    running.child.kill('SIGINT');
+    await running.end();
+  });
+
   test('as a server that a client starts, on its own stdin and stdout', async () => {
     const registry = createRegistry({ name: 'demo', tools: [tool('hi', '', {}, () => 'hello')] });
     await using offered = await offerHttp(registry);

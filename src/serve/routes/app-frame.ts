@@ -23,8 +23,8 @@ addEventListener('message', function take(event) {
 
 /**
  * `GET /mcp-app` is the document in which the page runs an app of a tool server. Its headers put it
- * into a sandbox with an origin of its own, in any window: it reads nothing of the page and sends no
- * cookie. It connects only to the addresses in the query, which the tool server declares.
+ * into a sandbox with an origin of its own, in any window: it reads nothing of the page and sends
+ * no cookie. It connects only to the addresses in the query, which the tool server declares.
  */
 export const appFrameRoute: HttpRoute = httpRoute('GET', '/mcp-app', ({ request, url }) => {
   // A browser names the purpose of a request.

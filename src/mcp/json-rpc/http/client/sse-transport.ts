@@ -70,8 +70,10 @@ export class SseTransport implements MessageTransport {
    * its request: servers ignore the cancellation of a request that they do not know.
    */
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
-    if (message['method'] === 'notifications/cancelled')
-      await this.#posting.get(asObject(message['params'])['requestId'])?.catch(() => {}); // its sender reports it
+    if (message['method'] === 'notifications/cancelled') {
+      const { requestId } = asObject(message['params']);
+      await this.#posting.get(requestId)?.catch(() => {}); // the sender of the request reports it
+    }
     if (!isRpcRequest(message)) return this.#post(message, signal);
     const posting = this.#post(message, signal);
     this.#posting.set(message.id, posting);
