@@ -45,6 +45,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   trace: ['errors', 'json', 'stream', 'wire', 'event'],
   metrics: ['errors', 'json', 'event', 'task'],
   eval: ['errors', 'json', 'ask', 'event', 'task', 'metrics'],
+  testing: [...CORE, 'mcp', 'task'],
   serve: BELOW_SERVE,
   index: [...CORE, 'mcp', 'host'],
   cli: [...BELOW_SERVE, 'eval', 'serve', 'index'],
@@ -176,6 +177,8 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/grpc': 'gRPC over node:http2, for any service',
   'src/trace': "read traces, check them against the doctor's rules, describe frames",
   'src/eval': 'run cases, score, report, OTLP export',
+  'src/testing/kernel':
+    'a world with its own time and chance: events, machines, virtual timers, shrinking',
   'src/serve': 'serve(), its options, router',
   'src/serve/auth': 'guard, JWT, shared secrets, login sessions, CORS',
   'src/serve/routes': 'A2A mounts, page API, front ends, blobs, metrics, gRPC listener',
