@@ -42,7 +42,8 @@ export interface TaskLog extends AsyncDisposable {
    * Yields tasks that need a runner (unserved, answered, or with an expired claim), claimed as they
    * are pulled. The order is fair: the owner with the fewest runs, then the one that was served
    * longest ago. Pull when you have room. `onIdle` is called whenever no task can be claimed; tasks
-   * of owners in `limited` are not claimed now.
+   * of owners in `limited` are not claimed now. An abort during a claim ends the loop when that
+   * claim was released.
    */
   claims(
     worker: string,
@@ -104,7 +105,7 @@ export interface TaskLog extends AsyncDisposable {
   ): AsyncIterable<readonly [key: string, value: unknown]>;
   /**
    * Deletes or compacts ended tasks; returns how many. May run at any time, also on several
-   * replicas. It works in small steps; an abort ends it between two of them.
+   * replicas. It works in small steps; a step that is under way at an abort may still be done.
    */
   prune(policy: PrunePolicy & Abortable): Promise<number>;
   /**

@@ -36,13 +36,8 @@ import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { messagePair } from '../support/mcp/message-pair.ts';
 import { call, toArray } from '../contracts/tool-source.contract.ts';
-
-type Start = (signal: AbortSignal) => Promise<unknown>;
-
-/**
- * Prepares what the work needs. The work that `Start` begins never ends unless its signal aborts.
- */
-type Open = (scope: Disposer) => Start | Promise<Start>;
+import { DOOR_ROWS, type Open } from './door-abortables.ts';
+import { publicLifecycle } from './public-lifecycle.ts';
 
 const TEXT = {
   encode: (value: string): Uint8Array => Buffer.from(value),
@@ -234,9 +229,52 @@ const rejectOnAbort = (signal: AbortSignal): Promise<never> =>
     throw signal.reason;
   });
 
+/** The rows of this file that are functions and methods of the doors. */
+const COVERED: Readonly<Record<string, keyof typeof ROWS>> = {
+  Channel: 'Channel',
+  'Session.ready': 'Session.ready',
+  'Session.request': 'Session.request',
+  'ToolRegistry.listen': 'ChangeFeed.listen',
+  'ToolSource.callTool': 'callTool over messages',
+  'ToolSource.listen': 'listen over messages',
+  abortable: 'abortable',
+  dialHttp: 'dialHttp, handshake',
+  dialMessages: 'dialMessages, handshake',
+  sleep: 'sleep',
+};
+
+/** What takes a signal and is not in the table, each with its reason. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  A2AStream: 'made by A2AClient.stream, resume and answer, which are in the table',
+  'A2AServer.card': 'the signal is that of a Request; the card is made without a wait',
+  'A2AServer.handle': 'the signal is that of a Request: test/a2a/stream-slots.test.ts',
+  'BlobStore.get': 'files and databases: test/contracts/blob-store.contract.ts',
+  'GrpcSource.streamResource': 'test/mcp/grpc',
+  'McpHandler.handle': 'the signal is that of a Request: test/mcp/http.test.ts',
+  'MessageEndpoint.receive': 'never rejects: test/mcp/invariants.test.ts',
+  'MessageTransport.send': 'each transport decides whether it uses the signal',
+  'SdkMcpToolDefinition.handler': 'a function of the user',
+  'TaskLog.append': 'the signal is that of the claim',
+  'TaskLog.release': 'the signal is that of the claim',
+  'TaskLog.setValues': 'the signal is that of the claim',
+  acp: 'the contract of agents: test/adapters/acp.test.ts',
+  aiSdk: 'the contract of agents: test/adapters/ai-sdk.test.ts',
+  anthropic: 'the contract of agents: test/adapters/anthropic.test.ts',
+  cli: 'the contract of agents: test/adapters/cli.test.ts',
+  googleAdk: 'the contract of agents: test/peers/google-adk.peer.ts',
+  langgraph: 'the contract of agents: test/adapters/langgraph.test.ts',
+  listenA2A: 'the signal ends the server, as a dispose does: src/grpc/grpc.test.ts',
+  mastra: 'the contract of agents: test/peers/mastra.peer.ts',
+  offerGrpc: 'the signal ends the server, as a dispose does: src/grpc/grpc.test.ts',
+  onAbort: 'is the listener itself: src/stream/abort.test.ts',
+  openaiAgents: 'the contract of agents: test/peers/openai-agents.peer.ts',
+  remote: 'the contract of agents: test/adapters/remote.test.ts',
+  remoteTools: 'handlers of tools: test/adapters/remote-tools.test.ts',
+};
+
 describe('work with a signal', () => {
-  test.each(Object.entries(ROWS))(
-    '%s ends with the reason of an abort before or during it, and removes its listener',
+  test.each(Object.entries({ ...ROWS, ...DOOR_ROWS }))(
+    '%s ends with the reason of an abort before, during or after it, and removes its listener',
     async (_, open) => {
       await using scope = new Disposer();
       const start = await open(scope);
@@ -258,8 +296,26 @@ describe('work with a signal', () => {
         expect(error instanceof DuolaneError ? error.cause : error).toBe(reason);
         await expect.poll(() => getEventListeners(controller.signal, 'abort').length).toBe(0);
       }
+      // What the work uses is disposed, and only then its signal aborts.
+      const controller = new AbortController();
+      const late = (async () => start(controller.signal))().then(
+        () => 'ended',
+        () => 'ended',
+      );
+      await scope[Symbol.asyncDispose]();
+      controller.abort(new Error('aborted after the dispose'));
+      expect(await late).toBe('ended');
+      await expect.poll(() => getEventListeners(controller.signal, 'abort').length).toBe(0);
     },
   );
+
+  test('is in the table, or in the list of exceptions, if a door has it', () => {
+    const { abortables } = publicLifecycle();
+    const known = [COVERED, DOOR_ROWS, ELSEWHERE].flatMap(Object.keys);
+    expect(abortables.filter((name) => !known.includes(name))).toEqual([]);
+    expect(known.filter((name) => !abortables.includes(name))).toEqual([]);
+    expect(Object.values(COVERED).filter((row) => !(row in ROWS))).toEqual([]);
+  });
 
   test('a reader of a resumable stream ends when aborted before, during, and when the stream ends', async () => {
     for (const when of ['before', 'during'] as const) {

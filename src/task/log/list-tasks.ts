@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Snapshot } from '../../event/types.ts';
+import { raceAbort } from '../../stream/abort.ts';
 import type { Items } from '../../stream/types.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import type { DamagedTask, ListPosition, Store } from '../store/store.ts';
@@ -21,13 +22,14 @@ export function listTasks(
   async function* items(): AsyncGenerator<Snapshot, void> {
     for (;;) {
       signal?.throwIfAborted();
-      const page = await store.page({
+      const request = {
         ...filter,
         ...(position && { after: position }),
         limit: PAGE,
         maxChars: PAGE_CHARS,
         ...(outline && { outline }),
-      });
+      };
+      const page = await raceAbort(store.page(request), signal);
       for (const [index, snapshot] of page.snapshots.entries()) {
         position = page.places[index];
         yield outline ? outlineOf(snapshot) : snapshot;

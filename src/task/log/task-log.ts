@@ -4,6 +4,7 @@ import { isFinal } from '../../event/index.ts';
 import { decodeEntry } from '../../event/entry-codec.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
+import { raceAbort } from '../../stream/abort.ts';
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from '../store/line-codec.ts';
@@ -251,7 +252,7 @@ class Log implements TaskLog {
 
   count({ signal, ...filter }: Omit<TaskQuery, 'after' | 'outline'>): Promise<number> {
     signal?.throwIfAborted();
-    return this.#store.count(filter);
+    return raceAbort(this.#store.count(filter), signal);
   }
 
   bookmark(mark: Bookmark): Promise<void> {
@@ -290,7 +291,7 @@ class Log implements TaskLog {
   ): AsyncGenerator<readonly [key: string, value: unknown], void> {
     for (let after: string | undefined; ;) {
       signal.throwIfAborted();
-      const page = await this.#store.values(task, prefix, after);
+      const page = await raceAbort(this.#store.values(task, prefix, after), signal);
       for (const { key, value } of page) yield [key, JSON.parse(value)];
       after = page.at(-1)?.key;
       if (after === undefined) return;
@@ -305,20 +306,24 @@ class Log implements TaskLog {
     let count = 0;
     while (tasksEndedBefore !== undefined) {
       signal?.throwIfAborted();
-      const tasks = await this.#store.ended(tasksEndedBefore);
+      const tasks = await raceAbort(this.#store.ended(tasksEndedBefore), signal);
       if (tasks.length === 0) break;
-      // Bytes first: after a crash in between, the task is pruned again, and no bytes stay behind.
-      for (const task of tasks) await this.#options.blobs?.removeTask(task);
-      await this.#store.remove(tasks);
+      await raceAbort(this.#remove(tasks), signal);
       count += tasks.length;
     }
     while (deltasEndedBefore !== undefined) {
       signal?.throwIfAborted();
-      const compacted = await this.#store.compact(deltasEndedBefore);
+      const compacted = await raceAbort(this.#store.compact(deltasEndedBefore), signal);
       if (compacted === 0) break;
       count += compacted;
     }
     return count;
+  }
+
+  async #remove(tasks: readonly string[]): Promise<void> {
+    // Bytes first: after a crash in between, the task is pruned again, and no bytes stay behind.
+    for (const task of tasks) await this.#options.blobs?.removeTask(task);
+    await this.#store.remove(tasks);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
