@@ -8,6 +8,7 @@ import { describe, expect, test } from 'vitest';
 import { connectA2A } from '../../src/a2a/index.ts';
 import { a2aServer } from '../../src/a2a/server/a2a-server.ts';
 import type { Agent } from '../../src/event/types.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { GrpcClient, listenGrpc, unary } from '../../src/grpc/index.ts';
 import { listen } from '../../src/http/node-server.ts';
 import { gateway } from '../../src/mcp/sources/gateway.ts';
@@ -20,7 +21,7 @@ import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { sseHandler } from '../../src/mcp/json-rpc/http/server/sse-handler.ts';
 import { offerMessages } from '../../src/mcp/json-rpc/server/offer-messages.ts';
 import { serveMessages } from '../../src/mcp/json-rpc/server/serve-messages.ts';
-import { offerStdio } from '../../src/mcp/json-rpc/stdio.ts';
+import { dialStdio, offerStdio } from '../../src/mcp/json-rpc/stdio.ts';
 import { sourcePool } from '../../src/mcp/sources/source-pool.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
@@ -42,6 +43,11 @@ import { send } from '../support/mcp/message-endpoint.ts';
 import { FakeCli, playedSession } from '../support/fake-cli.ts';
 import { messagePair } from '../support/mcp/message-pair.ts';
 import { call, toArray } from '../contracts/tool-source.contract.ts';
+import { connectAgent } from '../../src/client/index.ts';
+import { dialInProcess, type SdkServer } from '../../src/mcp/json-rpc/in-process.ts';
+import { openBlobs, openTaskLog } from '../../src/serve/index.ts';
+import { fileURLToPath } from 'node:url';
+import { publicLifecycle } from './public-lifecycle.ts';
 import { definesDispose } from './lifecycle-rules.ts';
 import { readSource, sourceFiles } from '../source.ts';
 
@@ -54,6 +60,8 @@ interface Opened {
 interface Row {
   /** The file that declares its asyncDispose. */
   readonly files: readonly string[];
+  /** The functions and methods of the doors that return it. */
+  readonly doors?: readonly string[];
   readonly open: (scope: Disposer) => Opened | Promise<Opened>;
 }
 
@@ -81,6 +89,28 @@ async function inUse(
   return { thing, work };
 }
 
+/** Tools behind the transport interface of the official SDK. */
+function sdkServerOf(source: ToolSource): SdkServer {
+  let served: AsyncDisposable | undefined;
+  return {
+    async connect(transport) {
+      const incoming = new Channel<JsonObject>();
+      transport.onmessage = (message) => {
+        incoming.push(message).catch(() => {}); // the client is gone
+      };
+      await transport.start();
+      served = serveMessages(source, {
+        incoming,
+        send: (message) => transport.send(message),
+        close: async () => incoming.close(),
+      });
+    },
+    async close() {
+      await served?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
 const hello: Agent = async function* () {
   yield { type: 'text.delta', id: 't', delta: 'hello' };
 };
@@ -100,6 +130,7 @@ const never = unary(
 
 const ROWS: Readonly<Record<string, Row>> = {
   Channel: {
+    doors: ['Channel'],
     files: ['stream/channel.ts'],
     open: () => {
       const thing = new Channel<number>({ capacity: 1 });
@@ -122,6 +153,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   memoryTransport: {
+    doors: ['memoryTransport.transport'],
     files: ['process/memory-transport.ts'],
     open: () => {
       const { transport } = memoryTransport();
@@ -129,6 +161,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   spawnProcess: {
+    doors: ['spawnProcess'],
     files: ['process/spawn.ts'],
     open: () => {
       const args = ['-e', 'process.stdin.resume()'];
@@ -137,6 +170,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   listen: {
+    doors: ['listen'],
     files: ['http/node-server.ts'],
     open: async () => {
       const thing = await listen(() => new Promise(() => {}), { closeMs: 50 });
@@ -160,6 +194,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   offerMessages: {
+    doors: ['offerMessages'],
     files: [
       'mcp/json-rpc/server/offer-messages.ts',
       'mcp/json-rpc/server/methods.ts',
@@ -197,6 +232,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   serveMessages: {
+    doors: ['serveMessages'],
     files: ['mcp/relay/serve-endpoint.ts'],
     open: async () => {
       const { source, started } = slowSource();
@@ -209,6 +245,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   offerStdio: {
+    doors: ['offerStdio'],
     files: [],
     open: () => {
       const thing = offerStdio(slowSource().source, {
@@ -219,6 +256,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   dialMessages: {
+    doors: ['dialMessages'],
     files: ['mcp/json-rpc/client/mcp-client.ts', 'mcp/json-rpc/client/client-source.ts'],
     open: (scope) =>
       inUse(async (source) => {
@@ -228,6 +266,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   mcpHandler: {
+    doors: ['mcpHandler'],
     files: ['mcp/json-rpc/http/server/mcp-handler.ts', 'mcp/json-rpc/http/server/http-session.ts'],
     open: async () => {
       const { source, started } = slowSource();
@@ -254,10 +293,12 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   offerHttp: {
+    doors: ['offerHttp'],
     files: ['mcp/json-rpc/http/server/offer-http.ts'],
     open: async () => ({ thing: await offerHttp(slowSource().source, { sse: '/sse' }) }),
   },
   'dialHttp, sessions': {
+    doors: ['dialHttp'],
     files: [],
     open: (scope) =>
       inUse(async (source) => {
@@ -274,6 +315,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   dialSse: {
+    doors: ['dialSse'],
     files: [],
     open: (scope) =>
       inUse(async (source) => {
@@ -282,6 +324,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   'dialGrpc, offerGrpc': {
+    doors: ['dialGrpc', 'offerGrpc'],
     files: ['mcp/grpc/client/dial-grpc.ts'],
     open: (scope) =>
       inUse(async (source) => {
@@ -290,6 +333,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   gateway: {
+    doors: ['gateway'],
     files: ['mcp/sources/gateway.ts', 'mcp/sources/lazy-connection.ts'],
     open: async () => {
       const { source } = slowSource();
@@ -298,6 +342,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   withTasks: {
+    doors: ['withTasks'],
     files: ['mcp/tasks/with-tasks.ts'],
     open: async (scope) => {
       const { source, started } = slowSource();
@@ -310,6 +355,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   'sourcePool, lease': {
+    doors: ['sourcePool', 'SourcePool.lease'],
     files: ['mcp/sources/source-pool.ts'],
     open: async (scope) => {
       const [near, far] = messagePair();
@@ -321,6 +367,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   'memoryLog, createRunner': {
+    doors: ['createRunner'],
     files: ['task/memory/memory-log.ts', 'task/log/task-log.ts', 'task/run/runner.ts'],
     open: (scope) => {
       const log = scope.use(memoryLog());
@@ -328,10 +375,12 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   memoryLog: {
+    doors: ['memoryLog', 'openLog', 'memoryDatabase'],
     files: ['task/log/task-log.ts'],
     open: () => ({ thing: memoryLog() }),
   },
   sqliteLog: {
+    doors: ['sqliteLog', 'sqliteDatabase'],
     files: ['task/sqlite/thread-store.ts'],
     open: async () => {
       const folder = await mkdtemp(join(tmpdir(), 'duolane-dispose-'));
@@ -339,6 +388,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   a2aServer: {
+    doors: ['a2aServer'],
     files: ['a2a/server/a2a-server.ts', 'a2a/push/push-configs.ts'],
     open: (scope) => {
       const log = scope.use(memoryLog());
@@ -349,6 +399,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   'serve, connectA2A': {
+    doors: ['serve', 'Served.log', 'toA2A', 'connectA2A', 'A2AClient'],
     files: [
       'serve/serve.ts',
       'serve/routes/mount-agents.ts',
@@ -364,6 +415,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   openSession: {
+    doors: ['openSession', 'Query.session'],
     files: [
       'host/session/agent-session.ts',
       'host/frames/frame-queue.ts',
@@ -375,6 +427,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   query: {
+    doors: ['query'],
     files: ['host/query/query.ts'],
     open: () => {
       const cli = new FakeCli();
@@ -393,6 +446,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   startup: {
+    doors: ['startup', 'WarmQuery.query'],
     files: ['host/query/warm-query.ts'],
     open: async () => {
       const cli = new FakeCli();
@@ -424,6 +478,61 @@ const ROWS: Readonly<Record<string, Row>> = {
         env: { HOME: '/nonexistent' },
       };
       return { thing: await restoreSession(store, place) };
+    },
+  },
+  dialInProcess: {
+    files: [],
+    doors: ['dialInProcess'],
+    open: async () => {
+      const { source, started } = slowSource();
+      const server = sdkServerOf(source);
+      const thing = await dialInProcess(server);
+      const work = toArray(thing.callTool(call('wait')));
+      work.catch(() => {}); // the test checks it after the disposal
+      await started;
+      return { thing, work };
+    },
+  },
+  dialStdio: {
+    files: [],
+    doors: ['dialStdio'],
+    open: async () => {
+      const server = fileURLToPath(new URL('../fixtures/plain-mcp-server.mjs', import.meta.url));
+      const thing = await dialStdio({ command: process.execPath, args: [server], env: {} });
+      return { thing, work: toArray(thing.listTools()) };
+    },
+  },
+  'A2AStream, connectAgent': {
+    files: [],
+    doors: [
+      'connectAgent',
+      'A2AClient.stream',
+      'A2AClient.resume',
+      'A2AClient.answer',
+      'A2AStream',
+    ],
+    open: async (scope) => {
+      const served = scope.use(await serve(hello, { log: memoryLog(), page: false }));
+      const client = scope.use(await connectAgent(served.url));
+      const thing = client.stream('hello');
+      return { thing, work: toArray(thing) };
+    },
+  },
+  openTaskLog: {
+    files: [],
+    doors: ['openTaskLog'],
+    open: async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'duolane-dispose-'));
+      const thing = await openTaskLog(join(folder, 'tasks.sqlite'));
+      return { thing, work: toArray(thing.list({})) };
+    },
+  },
+  openBlobs: {
+    files: [],
+    doors: ['openBlobs'],
+    open: async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'duolane-dispose-'));
+      return { thing: await openBlobs(folder) };
     },
   },
 };
@@ -461,6 +570,18 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'task/log/store-health.ts': 'passes on to the store',
 };
 
+/** What doors return and is not in the table, each with its reason. */
+const OTHER_DOORS: Readonly<Record<string, string>> = {
+  'Listening.server': 'the server of Node',
+  listenA2A: 'returns what listenGrpc returns, which is in the table',
+  natsBus: 'needs a NATS server: test/postgres',
+  postgresBlobs: 'needs a database: test/postgres',
+  postgresDatabase: 'needs a database: test/postgres',
+  postgresLog: 'needs a database: test/postgres',
+  postgresSessionStore: 'needs a database: test/postgres',
+  sdkTunnel: 'passes on to a server object of the official SDK',
+};
+
 describe('every disposable', () => {
   test.each(Object.entries(ROWS))(
     '%s: twice, at the same time, and in use',
@@ -476,6 +597,16 @@ describe('every disposable', () => {
       expect(await (settled ?? 'settled')).toBe('settled');
     },
   );
+
+  test('is in the table, or in the list of exceptions, if a door returns it', () => {
+    const { disposables } = publicLifecycle();
+    const known = [
+      ...Object.values(ROWS).flatMap(({ doors = [] }) => doors),
+      ...Object.keys(OTHER_DOORS),
+    ];
+    expect(disposables.filter((name) => !known.includes(name))).toEqual([]);
+    expect(known.filter((name) => !disposables.includes(name))).toEqual([]);
+  });
 
   test('is in the table, or in the list of exceptions', () => {
     const defining = sourceFiles().filter((file) => {
