@@ -177,6 +177,9 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/grpc': 'gRPC over node:http2, for any service',
   'src/trace': "read traces, check them against the doctor's rules, describe frames",
   'src/eval': 'run cases, score, report, OTLP export',
+  'src/testing': 'simulate(): options, report, and the search for a schedule that breaks a law',
+  'src/testing/tasks': 'processes that share a store, and one agent that runs on them with faults',
+  'src/testing/tools': 'a client that calls tools over a connection, with faults',
   'src/testing/kernel':
     'a world with its own time and chance: events, machines, virtual timers, shrinking',
   'src/serve': 'serve(), its options, router',

@@ -37,6 +37,18 @@ test('the agent answers with the result of our function, and exits', async () =>
   expect(code).toBe(0);
 });
 
+test('the simulation of the guide finds nothing wrong', async () => {
+  const { child, lines } = start('simulate');
+  const said: string[] = [];
+  lines.on('line', (line) => said.push(line));
+  await once(lines, 'close');
+  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0);
+  expect(said).toEqual([
+    expect.stringMatching(/^agent: 50 schedules, [1-9]\d* crashes$/),
+    expect.stringMatching(/^tools: 50 schedules, [1-9]\d* aborts$/),
+  ]);
+});
+
 test('the tools of the guide count, reject with a helpful message, and report progress', async () => {
   const { child, lines } = start('tools');
   const said: string[] = [];

@@ -269,6 +269,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   onAbort: 'is the listener itself: src/stream/abort.test.ts',
   openaiAgents: 'the contract of agents: test/peers/openai-agents.peer.ts',
   remote: 'the contract of agents: test/adapters/remote.test.ts',
+  simulate: 'replaces the clocks of the process: src/testing/simulate.test.ts',
   remoteTools: 'handlers of tools: test/adapters/remote-tools.test.ts',
 };
 

@@ -568,6 +568,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'task/postgres/postgres-store.ts': 'needs a database: test/postgres',
   'task/postgres/session-store.ts': 'needs a database: test/postgres',
   'task/log/store-health.ts': 'passes on to the store',
+  'testing/tasks/simulated-store.ts': 'the store of one simulation: src/testing/simulate.test.ts',
 };
 
 /** What doors return and is not in the table, each with its reason. */

@@ -60,9 +60,9 @@ async function* oneThenNothing<T>(item: T): AsyncGenerator<T, void, undefined> {
 
 /** Tools, resources and prompts; `wait` reports progress, then runs until it is cancelled. */
 function everything(): ToolSource {
-  const wait = tool('wait', 'Waits', {}, async (_, { signal, progress }) => {
-    await progress(1);
-    await untilAborted(signal);
+  const wait = tool('wait', 'Waits', {}, async (_, context) => {
+    await context.progress(1);
+    await untilAborted(context.signal);
     return 'cancelled';
   });
   const registry = createRegistry({ name: 'all', tools: [wait] });
@@ -130,8 +130,9 @@ const ofSession =
   async (scope) => {
     const { session, cli } = await playedSession();
     scope.use(session);
+    for (let turn = 0; turn < 3; turn++) await session.send('go');
     return () => {
-      cli.say({ ...message, uuid: randomUUID() }, { type: 'result', subtype: 'success' });
+      cli.say({ ...message, uuid: randomUUID() }, cli.result());
       return session[name]();
     };
   };

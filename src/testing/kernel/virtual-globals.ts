@@ -2,6 +2,7 @@ import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
+import { unsupported } from '../../errors.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { EPOCH, VirtualTimer, type World } from './world.ts';
 
@@ -66,8 +67,10 @@ function timeoutSignal(ms: number): AbortSignal {
   return controller.signal;
 }
 
+const RealDate = Date;
+
 /** A date that reads the clock of the current machine. */
-class VirtualDate extends Date {
+class VirtualDate extends RealDate {
   constructor(...args: unknown[]) {
     if (args.length === 0) super(wallMs());
     else super(...(args as [number]));
@@ -76,41 +79,66 @@ class VirtualDate extends Date {
   static override now(): number {
     return wallMs();
   }
+
+  // A date that was made before the clocks were replaced is a date, too.
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return value instanceof RealDate;
+  }
 }
 
-/** Replaces every source of time and chance of this process, for good. */
-export function replaceGlobals(): void {
-  const random = (): number => here().random(`chance of ${here().current.name}`).next();
-  Object.assign(globalThis, {
+/** What `replaceGlobals` replaces beside time and chance. */
+export interface ReplaceOptions {
+  /** Whether `fetch` is refused: no simulated time would wait for it. */
+  readonly refusesFetch?: boolean;
+}
+
+/** Replaces every source of time and chance of this process. Returns what restores them. */
+export function replaceGlobals({ refusesFetch = false }: ReplaceOptions = {}): () => void {
+  const restore: (() => void)[] = [];
+  const replace = (target: object, members: Readonly<Record<string, unknown>>): void => {
+    for (const [name, value] of Object.entries(members)) {
+      const before = Object.getOwnPropertyDescriptor(target, name);
+      Object.defineProperty(target, name, { configurable: true, writable: true, value });
+      restore.push(() => {
+        if (before) Object.defineProperty(target, name, before);
+        else Reflect.deleteProperty(target, name);
+      });
+    }
+  };
+  const functions = {
     setTimeout: timeout,
     setInterval: interval,
     setImmediate: immediate,
     clearTimeout: clear,
     clearInterval: clear,
     clearImmediate: clear,
-    Date: VirtualDate,
-  });
-  Object.assign(timers, {
-    setTimeout: timeout,
-    setInterval: interval,
-    setImmediate: immediate,
-    clearTimeout: clear,
-    clearInterval: clear,
-    clearImmediate: clear,
-  });
+  };
   const immediately = (value?: unknown): unknown =>
     new Promise((resolve) => immediate(() => resolve(value)));
-  Object.assign(timersPromises, { setTimeout: sleep, setImmediate: immediately });
-  Object.assign(process.hrtime, { bigint: () => BigInt(Math.floor(here().now * 1e6)) });
-  Object.assign(performance, { now: steadyMs });
-  Object.assign(Math, { random });
-  Object.assign(AbortSignal, { timeout: timeoutSignal });
   const uuid = (): string => here().uuid();
   const bytes = (size: number): Buffer => {
     const stream = here().random('bytes');
     return Buffer.from(Array.from({ length: size }, () => stream.int(0, 255)));
   };
-  Object.assign(crypto, { randomUUID: uuid, randomBytes: bytes });
-  Object.defineProperty(globalThis.crypto, 'randomUUID', { value: uuid });
+  const random = (): number => here().random(`chance of ${here().current.name}`).next();
+  replace(globalThis, { ...functions, Date: VirtualDate });
+  if (refusesFetch) replace(globalThis, { fetch: refuseFetch });
+  replace(timers, functions);
+  replace(timersPromises, { setTimeout: sleep, setImmediate: immediately });
+  replace(process.hrtime, { bigint: () => BigInt(Math.floor(here().now * 1e6)) });
+  replace(performance, { now: steadyMs });
+  replace(Math, { random });
+  replace(AbortSignal, { timeout: timeoutSignal });
+  replace(crypto, { randomUUID: uuid, randomBytes: bytes });
+  replace(globalThis.crypto, { randomUUID: uuid });
   syncBuiltinESMExports();
+  return () => {
+    for (const undo of restore.toReversed()) undo();
+    syncBuiltinESMExports();
+  };
 }
+
+const refuseFetch = (): Promise<never> =>
+  Promise.reject(
+    unsupported('cannot fetch: simulated time does not wait for a network; use a fake in memory'),
+  );

@@ -1,0 +1,2 @@
+export { simulate } from './simulate.ts';
+export type * from './types.ts';
