@@ -38,8 +38,8 @@ const TOOL_FAULTS: readonly ToolFault[] = ['parallel', 'abort', 'cut', 'readers'
 
 /**
  * Runs an agent, or tools, with faults, in simulated time, and checks the laws after each run:
- * first without faults, then one schedule for each seed. An agent runs on the real runner and task log;
- * tools are called by the real client over the real server. Throws `invalid` with the smallest
+ * first without faults, then one schedule for each seed. An agent runs on the real runner and task
+ * log; tools are called by the real client over the real server. Throws `invalid` with the smallest
  * schedule that breaks a law.
  *
  * While it runs, timers, dates and random numbers of this process are simulated and `fetch` is

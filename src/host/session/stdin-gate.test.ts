@@ -43,6 +43,63 @@ const system = (subtype: string, more: JsonObject): JsonObject => ({
 });
 
 describe('StdinGate', () => {
+  test('holds for queued turns, until a result without them or an idle session', () => {
+    const { gate, see } = made();
+    see({ ...result(), queued_turn_count: 2 });
+    expect(gate.holding).toEqual(['2 queued turns']);
+    see(result());
+    expect(gate.busy).toBe(false);
+    see({ ...result(), queued_turn_count: 1 });
+    see(state('idle'));
+    expect(gate.busy).toBe(false);
+    see({ type: 'user', queued_turn_count: 1 });
+    expect(gate.busy).toBe(false);
+  });
+
+  test('names how many messages have no result', () => {
+    const { gate, turns } = made();
+    turns.send('m1');
+    turns.send('m2');
+    expect(gate.holding).toEqual(['2 messages without their result']);
+  });
+
+  test('a task ends with its notification, a patch that ends it, or a list without it', () => {
+    const { gate, see } = made();
+    const start = (): void =>
+      see(system('task_started', { task_id: 'b1', task_type: 'local_agent' }));
+    start();
+    see(system('task_updated', { task_id: 'b1', patch: { status: 'running' } }));
+    see(system('task_updated', { task_id: 'b1', patch: 'completed' }));
+    see(system('other', { task_id: 'b1', patch: { status: 'completed' } }));
+    expect(gate.holding).toEqual(['background task b1']);
+    see(system('task_updated', { task_id: 'b1', patch: { status: 'completed' } }));
+    expect(gate.busy).toBe(false);
+    start();
+    see(system('background_tasks_changed', { tasks: 'no list' }));
+    expect(gate.busy).toBe(true);
+    see(system('background_tasks_changed', { tasks: [{ task_id: 7 }, null] }));
+    expect(gate.busy).toBe(false);
+    start();
+    see(system('task_notification', { task_id: 'b1', status: 'completed' }));
+    expect(gate.busy).toBe(false);
+  });
+
+  test('holds for the turn about a task that ended while the session was idle', () => {
+    const { gate, see } = made();
+    const ended = (status: string): void =>
+      see(system('task_notification', { task_id: 'b1', status }));
+    see(state('idle'));
+    ended('running');
+    expect(gate.busy).toBe(false);
+    for (const begins of [result(), system('init', {}), state('running')]) {
+      see(state('idle'));
+      ended('failed');
+      expect(gate.holding).toEqual(['a turn about task b1']);
+      see(begins);
+      expect(gate.holding).not.toContain('a turn about task b1');
+    }
+  });
+
   test('lists what holds it', () => {
     const { gate, turns, requests, see } = made();
     requests.set('a', 'initialize');
