@@ -17,6 +17,7 @@ import {
 } from '../../stream/cancellable-generator.ts';
 import { listTasks } from './list-tasks.ts';
 import { processWarnings } from '../process-warnings.ts';
+import { pruneTasks } from './prune-tasks.ts';
 import { readMissed } from './read-missed.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';
 import type { Commit, DamagedTask, Store } from '../store/store.ts';
@@ -298,32 +299,8 @@ class Log implements TaskLog {
     }
   }
 
-  async prune({
-    tasksEndedBefore,
-    deltasEndedBefore,
-    signal,
-  }: PrunePolicy & Abortable): Promise<number> {
-    let count = 0;
-    while (tasksEndedBefore !== undefined) {
-      signal?.throwIfAborted();
-      const tasks = await raceAbort(this.#store.ended(tasksEndedBefore), signal);
-      if (tasks.length === 0) break;
-      await raceAbort(this.#remove(tasks), signal);
-      count += tasks.length;
-    }
-    while (deltasEndedBefore !== undefined) {
-      signal?.throwIfAborted();
-      const compacted = await raceAbort(this.#store.compact(deltasEndedBefore), signal);
-      if (compacted === 0) break;
-      count += compacted;
-    }
-    return count;
-  }
-
-  async #remove(tasks: readonly string[]): Promise<void> {
-    // Bytes first: after a crash in between, the task is pruned again, and no bytes stay behind.
-    for (const task of tasks) await this.#options.blobs?.removeTask(task);
-    await this.#store.remove(tasks);
+  prune(policy: PrunePolicy & Abortable): Promise<number> {
+    return pruneTasks(this.#store, policy, this.#options.blobs);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
