@@ -105,3 +105,17 @@ test('the failure of a store is a temporary error for the client', async () => {
     retryAfterMs: 5000,
   });
 });
+
+for (const { version, binding } of WAYS)
+  test(`a client reads an error inside of a stream as an error (${version} over ${binding})`, async () => {
+    const { served, store } = await serveOnStore();
+    await using _ = served;
+    await using client = await connectA2A(`${served.url}/a2a/agent`, { version, binding });
+    store.down = true;
+    const stream = client.stream('go', { retryForMs: 1 });
+    await expect(stream.result()).rejects.toMatchObject({
+      code: 'network',
+      cause: { code: 'server', retryAfterMs: 5000 },
+    });
+    expect(stream.problems).toEqual([]);
+  });

@@ -85,6 +85,7 @@ export class A2AHttpTransport implements A2ATransport {
         this.retryMs = decoder.retryMs;
         for (const message of messages) {
           if (message instanceof InvalidLine) yield { malformed: message.error };
+          else if (message.event === 'error') throw errorOf(message.data, response);
           else yield this.#read(message.data, message.lastEventId, response);
         }
       }
@@ -170,6 +171,14 @@ function parse(text: string, response: Response): unknown {
       cause,
     });
   }
+}
+
+/** The error that ended a stream. The REST binding of 0.3 has no member around it. */
+function errorOf(data: string, response: Response): DuolaneError {
+  const value = tryParse(data);
+  if (!isObject(value)) return notAnObject('an error');
+  const { error } = value;
+  return errorFromResponse(isObject(error) ? error : value, response);
 }
 
 const notAnObject = (what: string): DuolaneError =>
