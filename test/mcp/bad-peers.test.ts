@@ -12,6 +12,7 @@ import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { Tool, ToolSource } from '../../src/mcp/types.ts';
 import { encodeLine, JsonlDecoder, InvalidLine } from '../../src/wire/jsonl.ts';
+import { httpServer } from '../a2a/support.ts';
 import { childTransport } from '../support/child-transport.ts';
 import { call, toArray } from '../contracts/tool-source.contract.ts';
 
@@ -212,4 +213,26 @@ describe('a reader that stops forever', () => {
     expect(produced).toBe(1_000 + 1);
     await items.return?.();
   });
+});
+
+test('a JSON response that is cut: a call may have run, a list has not', async () => {
+  await using server = await httpServer((request, response, body) => {
+    const { id, method } = body === '' ? {} : (JSON.parse(body) as { id?: number; method: string });
+    if (request.method !== 'POST') return void response.writeHead(405).end();
+    if (id === undefined) return void response.writeHead(202).end();
+    response.writeHead(200, { 'content-type': 'application/json' });
+    if (method !== 'initialize')
+      return void response.write('{"jsonrpc":', () => response.destroy());
+    const result = {
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'cut', version: '1' },
+    };
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  });
+  await using source = await dialHttp({ url: server.url, protocol: 'session' });
+  await expect(toArray(source.callTool(call('a')))).rejects.toMatchObject({
+    code: 'response_lost',
+  });
+  await expect(toArray(source.listTools())).rejects.toMatchObject({ code: 'network' });
 });

@@ -14,10 +14,13 @@ export const mediaType = (message: Pick<LightResponse, 'headers'>): string =>
 
 /**
  * Reads the messages in a JSON body: one, or several in an array as the revision 2025-03-26
- * allowed.
+ * allowed. A broken connection throws `network`.
  */
 export async function jsonMessages(response: LightResponse): Promise<readonly JsonObject[]> {
-  return messagesOf(await readText(response, MAX_BYTES), 'body');
+  const text = await readText(response, MAX_BYTES).catch((error: unknown) => {
+    throw DuolaneError.from(error, 'network');
+  });
+  return messagesOf(text, 'body');
 }
 
 function messagesOf(text: string, place: string): readonly JsonObject[] {

@@ -37,6 +37,25 @@ export async function httpError(response: LightResponse, what: string): Promise<
   );
 }
 
+/** Requests that may be sent twice, because they only read. */
+export const SAFE: RegExp =
+  /\/list$|^resources\/read$|^prompts\/get$|^completion\/complete$|^ping$/;
+
+/** The handshakes: like a safe request, they execute nothing. */
+const OPENING: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
+
+/** The error of a response that will not arrive: its request may have been executed. */
+export const lostResponse = (method: string, why: string): DuolaneError =>
+  new DuolaneError('response_lost', `the response to ${method} was lost: ${why}`);
+
+/** The error of a response whose body cannot be read, by what its request may have done. */
+export function bodyError(error: unknown, method: string, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  const isBroken = DuolaneError.from(error).code === 'network';
+  const isHarmless = SAFE.test(method) || OPENING.has(method);
+  return isBroken && !isHarmless ? lostResponse(method, 'the connection broke') : error;
+}
+
 /**
  * Reads the start of a body, at most 64 KiB. A body that ends within the limit frees its
  * connection.

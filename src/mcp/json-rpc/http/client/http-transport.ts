@@ -21,7 +21,7 @@ import {
 import { type Break, followEvents } from './follow-events.ts';
 import { requestHeaders } from '../routing-headers.ts';
 import { ParamHeaders } from '../param-headers.ts';
-import { readErrorBody, httpError } from './http-errors.ts';
+import { bodyError, httpError, lostResponse, readErrorBody, SAFE } from './http-errors.ts';
 
 /**
  * How long the delivery of a notification may take: a cancellation must not wait for an
@@ -35,9 +35,6 @@ const CLOSE_MS = 1_000;
 const LEARN_PAGES = 100;
 /** How often a broken response is resumed. */
 const RESUME_TRIES = 5;
-
-/** Requests that may be sent twice, because they only read. */
-const SAFE = /\/list$|^resources\/read$|^prompts\/get$|^completion\/complete$|^ping$/;
 
 interface Session {
   readonly id: string | undefined;
@@ -170,8 +167,12 @@ export class HttpTransport implements MessageTransport {
     };
     switch (mediaType(response)) {
       case 'application/json': {
-        const answered = await Promise.all((await jsonMessages(response)).map(take));
-        if (!answered.includes(true)) throw lost(request.method, 'the body has another message');
+        const messages = await jsonMessages(response).catch((error: unknown) => {
+          throw bodyError(error, request.method, exchange.signal);
+        });
+        const answered = await Promise.all(messages.map(take));
+        if (!answered.includes(true))
+          throw lostResponse(request.method, 'the body has another message');
         return;
       }
       case 'text/event-stream':
@@ -237,11 +238,14 @@ export class HttpTransport implements MessageTransport {
     at: Break,
   ): Promise<LightResponse | undefined> {
     if (at.lastEventId === '' || at.tries > RESUME_TRIES)
-      throw lost(request.method, 'the connection broke');
+      throw lostResponse(request.method, 'the connection broke');
     await sleep(at.waitMs, exchange.signal);
     const response = await this.#get(exchange, at.lastEventId);
     if (response?.ok === false && response.status < 500)
-      throw lost(request.method, `the server does not resume the stream (HTTP ${response.status})`);
+      throw lostResponse(
+        request.method,
+        `the server does not resume the stream (HTTP ${response.status})`,
+      );
     return response?.ok ? response : undefined;
   }
 
@@ -388,9 +392,6 @@ const isStream = (response: LightResponse): boolean =>
 
 const closed = (): DuolaneError =>
   new DuolaneError('closed', 'the connection to the tool server is closed');
-
-const lost = (method: string, why: string): DuolaneError =>
-  new DuolaneError('response_lost', `the response to ${method} was lost: ${why}`);
 
 const interrupted = (method: string): DuolaneError =>
   new DuolaneError(
