@@ -236,3 +236,21 @@ test('a JSON response that is cut: a call may have run, a list has not', async (
   });
   await expect(toArray(source.listTools())).rejects.toMatchObject({ code: 'network' });
 });
+
+test('a server that does not respond to initialized is a timeout', async () => {
+  await using server = await httpServer((request, response, body) => {
+    const { id } = body === '' ? {} : (JSON.parse(body) as { id?: number });
+    if (request.method !== 'POST') return void response.writeHead(405).end();
+    if (id === undefined) return; // no response
+    const result = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      serverInfo: { name: 'silent', version: '1' },
+    };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  });
+  await expect(dialHttp({ url: server.url, protocol: 'session' })).rejects.toMatchObject({
+    code: 'timeout',
+  });
+});

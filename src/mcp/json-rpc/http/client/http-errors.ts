@@ -48,6 +48,22 @@ const OPENING: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 export const lostResponse = (method: string, why: string): DuolaneError =>
   new DuolaneError('response_lost', `the response to ${method} was lost: ${why}`);
 
+/** The error of a request whose session the server has lost; a new session is open. */
+export const lostSession = (method: string): DuolaneError =>
+  new DuolaneError(
+    'interrupted',
+    `${method} was not executed: the tool server had lost the session; a new one is open, try again`,
+  );
+
+/** Rethrows the error of a message that no response belongs to; its time limit gets a code. */
+export const notDelivered =
+  (ms: number) =>
+  (error: unknown): never => {
+    if (!(error instanceof Error && error.name === 'TimeoutError')) throw error;
+    const message = `sending a message timed out after ${ms} ms: no response of the tool server`;
+    throw new DuolaneError('timeout', message, { cause: error });
+  };
+
 /** The error of a response whose body cannot be read, by what its request may have done. */
 export function bodyError(error: unknown, method: string, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;

@@ -21,7 +21,15 @@ import {
 import { type Break, followEvents } from './follow-events.ts';
 import { requestHeaders } from '../routing-headers.ts';
 import { ParamHeaders } from '../param-headers.ts';
-import { bodyError, httpError, lostResponse, readErrorBody, SAFE } from './http-errors.ts';
+import {
+  bodyError,
+  httpError,
+  lostResponse,
+  lostSession,
+  notDelivered,
+  readErrorBody,
+  SAFE,
+} from './http-errors.ts';
 
 /**
  * How long the delivery of a notification may take: a cancellation must not wait for an
@@ -100,7 +108,7 @@ export class HttpTransport implements MessageTransport {
 
   async #notify(message: JsonObject): Promise<void> {
     using exchange = this.#connection.open(AbortSignal.timeout(NOTIFY_MS));
-    const response = await this.#post(exchange, message);
+    const response = await this.#post(exchange, message).catch(notDelivered(NOTIFY_MS));
     if (!response.ok) throw await httpError(response, 'a message');
     await readErrorBody(response);
   }
@@ -132,7 +140,7 @@ export class HttpTransport implements MessageTransport {
     let response = await this.#post(exchange, message);
     if (response.status === 404 && session?.id !== undefined) {
       await this.#renew(session);
-      if (!SAFE.test(message.method)) throw interrupted(message.method);
+      if (!SAFE.test(message.method)) throw lostSession(message.method);
       response = await this.#post(exchange, message);
     }
     if (!response.ok) {
@@ -249,9 +257,8 @@ export class HttpTransport implements MessageTransport {
     return response?.ok ? response : undefined;
   }
 
-  #begin(opening: RpcRequest, response: LightResponse): void {
-    const id = response.headers.get('mcp-session-id') ?? undefined;
-    this.#session = { id, opening, result: {} };
+  #begin(opening: RpcRequest, { headers }: LightResponse): void {
+    this.#session = { id: headers.get('mcp-session-id') ?? undefined, opening, result: {} };
   }
 
   /** Opens a new session after the server lost the old one, once for all callers that notice it. */
@@ -392,9 +399,3 @@ const isStream = (response: LightResponse): boolean =>
 
 const closed = (): DuolaneError =>
   new DuolaneError('closed', 'the connection to the tool server is closed');
-
-const interrupted = (method: string): DuolaneError =>
-  new DuolaneError(
-    'interrupted',
-    `${method} was not executed: the tool server had lost the session; a new one is open, try again`,
-  );
