@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
 
@@ -18,6 +18,9 @@ export async function bundle(
   folder: string,
   patches: readonly Patch[] = [],
 ): Promise<string> {
+  mkdirSync(folder, { recursive: true });
+  // What the product loads when it needs it: without ajv, no tool with a schema would run.
+  symlinkSync(`${ROOT}node_modules`, `${folder}/node_modules`);
   const missing = new Set(patches);
   await build({
     root: ROOT,

@@ -18,6 +18,8 @@ export class Child extends EventEmitter implements SpawnedProcess {
   exitCode: number | null = null;
   hasExited = false;
   exitedAt: number = Infinity;
+  /** Called when it has exited, however. */
+  onExit: () => void = () => {};
   /** Called on the machine of the child. */
   onInput: (chunk: Buffer) => void = () => {};
   onInputEnd: () => void = () => {};
@@ -31,11 +33,11 @@ export class Child extends EventEmitter implements SpawnedProcess {
   #lastIn = 0;
   #lastOut = 0;
 
-  constructor(world: World, host: Machine) {
+  constructor(world: World, host: Machine, name = 'cli') {
     super();
     this.#world = world;
     this.#host = host;
-    this.machine = world.machine('cli');
+    this.machine = world.machine(name);
     this.#random = world.random('pipes');
     this.stdin = new Writable({
       write: (chunk: Buffer, _, done) => this.#write(chunk, done),
@@ -73,6 +75,12 @@ export class Child extends EventEmitter implements SpawnedProcess {
     this.#world.after(this.#delay(), this.#host, 'EPIPE', () => {
       for (const settle of this.#writes) settle(broken());
     });
+  }
+
+  /** Another machine was killed: if it is the one of the host, the input ends. */
+  lose(machine: Machine): void {
+    if (machine !== this.#host || this.hasExited) return;
+    this.#world.after(this.#delay(), this.machine, 'stdin ends', () => this.onInputEnd());
   }
 
   /** The child closes its stdin. */
@@ -116,6 +124,7 @@ export class Child extends EventEmitter implements SpawnedProcess {
     const world = this.#world;
     world.kill(this.machine);
     world.note(`exit ${code} ${signal}`);
+    this.onExit();
     this.#breakWrites();
     this.#emitOutput('stdout ends', null);
     world.after(this.#delay(), this.#host, 'exit', () => this.emit('exit', code, signal));

@@ -8,6 +8,9 @@ import type { Database } from './database.ts';
 import type { Happening, Plan } from './plan.ts';
 import type { Replica } from './replica.ts';
 
+/** What the laws of the log need of a plan. */
+type CheckedPlan = Pick<Plan, 'agents' | 'runner' | 'callFaults' | 'happenings'>;
+
 /** Reads a task as a client does, and compares what it gets with the database. */
 export async function follow(
   world: World,
@@ -45,7 +48,7 @@ export async function follow(
  */
 export function checkLog(
   world: World,
-  plan: Plan,
+  plan: CheckedPlan,
   db: Database,
   texts: ReadonlyMap<string, string>,
   canceled: ReadonlySet<string>,
@@ -84,7 +87,7 @@ export function checkLog(
   }
 }
 
-function mayFail(plan: Plan, name: string | undefined, code: string | undefined): boolean {
+function mayFail(plan: CheckedPlan, name: string | undefined, code: string | undefined): boolean {
   const agent = plan.agents.find((each) => each.name === name);
   if (code === 'timeout') return plan.runner.timeoutMs !== undefined;
   if (code === 'internal') return agent?.actions.some((action) => action.do === 'throw') === true;
@@ -97,10 +100,10 @@ const FAULTS = new Set(['kill', 'stop', 'drain', 'cut', 'down', 'clock']);
 const PROMPT_STALL_MS = 300;
 
 /** Whether at most replies are lost: then a note reaches its agent in time. */
-export const isPrompt = ({ callFaults, happenings }: Plan): boolean =>
+export const isPrompt = ({ callFaults, happenings }: CheckedPlan): boolean =>
   callFaults.every(
     ({ how, ms }) => how === 'after' || (how === 'stall' && ms <= PROMPT_STALL_MS),
   ) && !happenings.some((it) => FAULTS.has(it.do));
 
-export const hasFaults = ({ callFaults, happenings }: Plan): boolean =>
+export const hasFaults = ({ callFaults, happenings }: CheckedPlan): boolean =>
   callFaults.length > 0 || happenings.some((it) => FAULTS.has(it.do));

@@ -60,6 +60,12 @@ export type Happening = { readonly at: number } & (
   | { readonly do: 'stray'; readonly task: string; readonly on: number; readonly id: string }
 );
 
+/** What can happen to machines, connections and the store. */
+export type MachineFault = Extract<
+  Happening,
+  { readonly do: 'kill' | 'stop' | 'drain' | 'cut' | 'down' | 'clock' }
+>;
+
 /** How a person behaves: how long an answer takes, and whether it comes twice. */
 export interface Person {
   readonly minMs: number;
@@ -123,8 +129,7 @@ export function planTasks(seed: number): Plan {
   const random = new Random(seed, 'plan');
   const sharing: Sharing = random.chance(0.65) ? 'replicas' : 'alone';
   const machines = sharing === 'alone' ? 1 : random.int(1, 3);
-  const heartbeatMs = random.pick([200, 1000, 5000]);
-  const graceMs = random.pick([50, 500, 5000]);
+  const limits = planLimits(random);
   const agents = Array.from({ length: random.int(1, 2) }, (_, index) =>
     planAgent(random, `agent${index}`),
   );
@@ -137,6 +142,24 @@ export function planTasks(seed: number): Plan {
     seed,
     sharing,
     machines,
+    ...limits,
+    agents,
+    person: { minMs: 1, maxMs: random.pick([5, 500, 20_000]), twice: random.pick([0, 0.3]) },
+    happenings: [
+      ...tasks.flatMap((task) => planTask(random, task, agents, machines)),
+      ...(faulty && !losesReplies ? planFaults(random, machines, BUSY_MS) : []),
+    ].toSorted((one, other) => one.at - other.at),
+    callFaults: losesReplies ? planLostReplies(random) : faulty ? planCallFaults(random) : [],
+    rests: random.chance(0.5),
+    throwingLogger: random.chance(0.1),
+  };
+}
+
+/** The limits of a log and its runner. */
+export function planLimits(random: Random): Pick<Plan, 'log' | 'runner'> {
+  const heartbeatMs = random.pick([200, 1000, 5000]);
+  const graceMs = random.pick([50, 500, 5000]);
+  return {
     log: {
       heartbeatMs,
       leaseMs: heartbeatMs * random.pick([2, 4]),
@@ -150,19 +173,10 @@ export function planTasks(seed: number): Plan {
       queue: random.chance(0.2),
       ...(random.chance(0.2) && { timeoutMs: random.pick([500, 5000, 60_000]) }),
     },
-    agents,
-    person: { minMs: 1, maxMs: random.pick([5, 500, 20_000]), twice: random.pick([0, 0.3]) },
-    happenings: [
-      ...tasks.flatMap((task) => planTask(random, task, agents, machines)),
-      ...(faulty && !losesReplies ? planFaults(random, machines) : []),
-    ].toSorted((one, other) => one.at - other.at),
-    callFaults: losesReplies ? planLostReplies(random) : faulty ? planCallFaults(random) : [],
-    rests: random.chance(0.5),
-    throwingLogger: random.chance(0.1),
   };
 }
 
-function planAgent(random: Random, name: string): AgentPlan {
+export function planAgent(random: Random, name: string): AgentPlan {
   const resumable = random.pick([undefined, undefined, true, false]);
   const actions = Array.from({ length: random.int(1, 6) }, () => planAction(random));
   return { name, ...(resumable !== undefined && { resumable }), actions };
@@ -262,10 +276,11 @@ function planTask(
   return found;
 }
 
-function planFaults(random: Random, machines: number): Happening[] {
-  const found: Happening[] = [];
+/** What happens to the machines and the store before `busyMs`. */
+export function planFaults(random: Random, machines: number, busyMs: number): MachineFault[] {
+  const found: MachineFault[] = [];
   for (let count = random.int(0, 4); count > 0; count--) {
-    const at = random.ms(1, BUSY_MS);
+    const at = random.ms(1, busyMs);
     const on = random.int(0, machines - 1);
     const againMs = random.ms(1, 10_000);
     switch (
@@ -293,7 +308,7 @@ function planFaults(random: Random, machines: number): Happening[] {
   return found;
 }
 
-function planCallFaults(random: Random): CallFault[] {
+export function planCallFaults(random: Random): CallFault[] {
   return Array.from({ length: random.int(0, 4) }, () => ({
     method: random.pick(FAULTY),
     nth: random.ms(1, 20),

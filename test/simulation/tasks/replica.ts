@@ -30,7 +30,7 @@ export class Replica {
     world: World,
     db: Database,
     machine: Machine,
-    plan: Plan,
+    plan: Pick<Plan, 'log' | 'runner' | 'throwingLogger'>,
     agents: Readonly<Record<string, Agent>>,
   ) {
     this.#world = world;
@@ -58,12 +58,16 @@ export class Replica {
     const drained = runner[Symbol.asyncDispose]();
     if (twice) await Promise.all([runner[Symbol.asyncDispose](), drained]);
     await drained;
+    await this.closeStreams(twice);
     const closed = log[Symbol.asyncDispose]();
     if (twice) await Promise.all([log[Symbol.asyncDispose](), closed]);
     await closed;
     if (twice) await runner[Symbol.asyncDispose]();
     if (twice) await log[Symbol.asyncDispose]();
   }
+
+  /** Closes what serves the task, when its runs have ended. */
+  protected async closeStreams(_twice: boolean): Promise<void> {}
 
   checkTimers(): void {
     for (const { where, event } of this.machine.timers) {

@@ -3,6 +3,7 @@ import { DuolaneError } from '../../../src/errors.ts';
 import type { Agent, Entry, Turn } from '../../../src/event/types.ts';
 import type { World } from '../world.ts';
 import { scriptedAgent } from './agents.ts';
+import { Cluster, QUIET_MS } from './cluster.ts';
 import { checkLog, follow, hasFaults, isPrompt } from './laws.ts';
 import { Database } from './database.ts';
 import { Ledger } from './ledger.ts';
@@ -11,8 +12,6 @@ import { Replica } from './replica.ts';
 
 /** How long everything has to come to its end, once nothing more goes wrong. */
 const PATIENCE_MS = 20 * 60_000;
-/** How long a disposed machine has for the timers of agents that do not listen. */
-const QUIET_MS = 10_000;
 
 /** Runs one schedule of part 1: replicas, runners, readers, and people who answer. */
 export async function runTasks(world: World, plan: Plan): Promise<void> {
@@ -25,11 +24,8 @@ class TaskWorld {
   readonly #db: Database;
   readonly #ledger: Ledger;
   readonly #agents: Record<string, Agent> = {};
-  readonly #slots: (Replica | undefined)[] = [];
-  #machines = 0;
+  readonly #cluster: Cluster<Replica>;
   #messages = 0;
-  /** Work of clients, people and restarts that is not done. */
-  #open = 0;
   readonly #canceled = new Set<string>();
 
   constructor(world: World, plan: Plan) {
@@ -43,22 +39,23 @@ class TaskWorld {
       isQuiet,
       promptMs: isPrompt(plan) ? 2 * plan.log.heartbeatMs + 1000 : undefined,
     });
-    this.#db.onLost = (task, machine) => this.#ledger.lost(task, machine);
-    this.#db.onDrain = (machine) => {
-      const on = this.#slots.findIndex((replica) => replica?.machine === machine);
-      if (on >= 0) this.#drain(on, 100, false);
-    };
     this.#db.onEntry = (entry, task) => this.#committed(entry, task);
     for (const agent of plan.agents) this.#agents[agent.name] = scriptedAgent(agent, this.#ledger);
+    this.#cluster = new Cluster(
+      world,
+      this.#db,
+      this.#ledger,
+      (machine) => new Replica(world, this.#db, machine, plan, this.#agents),
+    );
   }
 
   async run(): Promise<void> {
     const world = this.#world;
-    for (let slot = 0; slot < this.#plan.machines; slot++) this.#start(slot, 0);
+    for (let slot = 0; slot < this.#plan.machines; slot++) this.#cluster.start(slot, 0);
     for (const happening of this.#plan.happenings) {
-      this.#open++;
+      this.#cluster.open++;
       world.after(happening.at, world.outside, happening.do, () => {
-        this.#open--;
+        this.#cluster.open--;
         world.count(happening.do);
         this.#happen(happening);
       });
@@ -68,29 +65,15 @@ class TaskWorld {
     if (world.violations.length > 0) return;
     if (!this.#isOver()) this.#reportStuck();
     if (this.#plan.rests) {
-      await this.#settle(world.now + QUIET_MS);
+      await world.run(world.now + QUIET_MS, () => false);
       this.#checkAgents();
     }
-    let disposing = 0;
-    for (const replica of this.#slots)
-      if (replica) {
-        disposing++;
-        this.#dispose(replica, false, () => disposing--);
-      }
-    await world.run(world.now + PATIENCE_MS, () => disposing === 0);
-    if (disposing > 0) world.broken('dispose resolves', `${disposing} did not`);
-    await this.#settle(world.now + QUIET_MS);
+    await this.#cluster.disposeAll(PATIENCE_MS);
     this.#checkLog();
   }
 
-  async #settle(until: number): Promise<void> {
-    await this.#world.run(until, () => false);
-  }
-
   #isOver(): boolean {
-    if (this.#open > 0 || this.#db.stalledUntil > this.#world.now) return false;
-    for (const replica of this.#slots)
-      if (replica && replica.machine.stoppedUntil > this.#world.now) return false;
+    if (!this.#cluster.isCalm) return false;
     for (const task of this.#db.entries.keys())
       if (!isFinal(this.#db.get(task)?.state ?? 'submitted')) return false;
     return true;
@@ -98,7 +81,8 @@ class TaskWorld {
 
   #reportStuck(): void {
     const world = this.#world;
-    if (this.#open > 0) world.broken('every promise settles', `${this.#open} calls are open`);
+    if (this.#cluster.open > 0)
+      world.broken('every promise settles', `${this.#cluster.open} calls are open`);
     for (const task of this.#db.entries.keys()) {
       const snapshot = this.#db.get(task);
       if (!snapshot || isFinal(snapshot.state)) continue;
@@ -111,70 +95,9 @@ class TaskWorld {
     }
   }
 
-  // ——— machines
-
-  #start(slot: number, skewMs: number): void {
-    const machine = this.#world.machine(`m${slot}.${++this.#machines}`);
-    machine.skewMs = skewMs;
-    this.#world.after(0, machine, 'start', () => {
-      this.#slots[slot] = new Replica(this.#world, this.#db, machine, this.#plan, this.#agents);
-    });
-  }
-
-  #kill(slot: number): void {
-    const replica = this.#slots[slot];
-    if (!replica) return;
-    this.#world.kill(replica.machine);
-    const connection = this.#db.of(replica.machine);
-    if (connection) this.#db.disconnect(connection);
-    for (const call of this.#ledger.active)
-      if (call.machine === replica.machine) this.#ledger.active.delete(call);
-    this.#slots[slot] = undefined;
-  }
-
-  #restart(slot: number, afterMs: number, skewMs: number): void {
-    this.#open++;
-    this.#world.after(afterMs, this.#world.outside, 'restart', () => {
-      this.#open--;
-      if (!this.#slots[slot]) this.#start(slot, skewMs);
-    });
-  }
-
-  #dispose(replica: Replica, twice: boolean, onGone: () => void): void {
-    this.#world.after(0, replica.machine, 'dispose', () => {
-      replica.dispose(twice).then(
-        () => {
-          for (const { turn, machine, signal } of this.#ledger.active)
-            if (machine === replica.machine && !signal.aborted)
-              this.#world.broken('a drain waits for its runs', turn.task);
-          replica.checkTimers();
-          this.#world.after(QUIET_MS - 1, this.#world.outside, 'look for leaks', () => {
-            if (!replica.machine.dead) replica.checkGone();
-            onGone();
-          });
-        },
-        (error: unknown) => {
-          this.#world.broken('dispose does not reject', String(error));
-          onGone();
-        },
-      );
-    });
-  }
-
-  /** A machine that takes requests: the wanted one, or another. */
-  #alive(wanted: number): Replica | undefined {
-    const { length } = this.#slots;
-    for (let each = 0; each < length; each++) {
-      const replica = this.#slots[(wanted + each) % length];
-      if (replica?.isAlive) return replica;
-    }
-    return undefined;
-  }
-
   // ——— what happens from outside
 
   #happen(happening: Happening): void {
-    const world = this.#world;
     switch (happening.do) {
       case 'submit': {
         const { task, agent, message, owner, on } = happening;
@@ -189,63 +112,9 @@ class TaskWorld {
         return this.#look(happening.on, happening.task);
       case 'stray':
         return this.#stray(happening.on, happening.task, happening.id);
-      case 'kill':
-        this.#kill(happening.on);
-        return this.#restart(happening.on, happening.againMs, happening.skewMs);
-      case 'stop': {
-        const replica = this.#slots[happening.on];
-        if (replica) world.stop(replica.machine, happening.ms);
-        return;
-      }
-      case 'drain':
-        return this.#drain(happening.on, happening.againMs, happening.twice);
-      case 'cut': {
-        const replica = this.#slots[happening.on];
-        if (replica) this.#db.of(replica.machine)?.cut(happening.ms);
-        return;
-      }
-      case 'down':
-        return this.#db.goDown(happening.ms);
-      default: {
-        const replica = this.#slots[happening.on];
-        if (replica) replica.machine.skewMs += happening.ms;
-      }
+      default:
+        return this.#cluster.happen(happening);
     }
-  }
-
-  #drain(slot: number, againMs: number, twice: boolean): void {
-    const replica = this.#slots[slot];
-    if (!replica?.isAlive) return;
-    const end = this.#begin();
-    replica.leaving = true;
-    // The next process opens the same file only when this one has gone.
-    this.#dispose(replica, twice, () => {
-      end();
-      if (this.#slots[slot] !== replica) return;
-      this.#slots[slot] = undefined;
-      this.#restart(slot, againMs, 0);
-    });
-    this.#whenDead(replica, end);
-  }
-
-  /** Counts work that is not done. Returns the function that ends it, which may be called twice. */
-  #begin(): () => void {
-    this.#open++;
-    let isOpen = true;
-    return () => {
-      if (isOpen) this.#open--;
-      isOpen = false;
-    };
-  }
-
-  /** Calls `run` if the machine dies before the work is over. */
-  #whenDead(replica: Replica, run: () => void, isOver: () => boolean = () => false): void {
-    const look = (): void => {
-      if (replica.machine.dead) return run();
-      if (isOver() || !this.#db.of(replica.machine)) return;
-      this.#world.after(1000, this.#world.outside, 'look', look);
-    };
-    look();
   }
 
   /**
@@ -258,13 +127,13 @@ class TaskWorld {
     done: (result: T | DuolaneError) => void,
   ): void {
     const world = this.#world;
-    const over = this.#begin();
+    const over = this.#cluster.begin();
     const end = (result: T | DuolaneError): void => {
       over();
       done(result);
     };
     const attempt = (): void => {
-      const replica = this.#alive(on);
+      const replica = this.#cluster.alive(on);
       if (!replica) return void world.after(500, world.outside, 'try again', attempt);
       let settled = false;
       const settle = (result: T | DuolaneError, again: boolean): void => {
@@ -285,7 +154,7 @@ class TaskWorld {
           },
         );
       });
-      this.#whenDead(
+      this.#cluster.whenDead(
         replica,
         () => {
           if (settled) return;
@@ -372,16 +241,16 @@ class TaskWorld {
 
   #read(happening: Happening & { readonly do: 'read' }): void {
     const { task, on } = happening;
-    const replica = this.#alive(on);
+    const replica = this.#cluster.alive(on);
     if (!replica || !this.#db.entries.has(task)) return;
     const world = this.#world;
     let over = false;
-    const close = this.#begin();
+    const close = this.#cluster.begin();
     const end = (): void => {
       over = true;
       close();
     };
-    this.#whenDead(replica, end, () => over);
+    this.#cluster.whenDead(replica, end, () => over);
     world.after(0, replica.machine, 'read', () => {
       follow(world, this.#db, replica, happening).then(end, (error: unknown) => {
         const failure = DuolaneError.from(error);
@@ -413,9 +282,9 @@ class TaskWorld {
     const times = random.chance(twice) ? 2 : 1;
     for (let each = 0; each < times; each++) {
       const on = random.int(0, this.#plan.machines - 1);
-      this.#open++;
+      this.#cluster.open++;
       world.after(random.ms(minMs, maxMs), world.outside, `answer ${id}`, () => {
-        this.#open--;
+        this.#cluster.open--;
         const known = this.#db.get(task);
         if (!known || isFinal(known.state)) return;
         const messageId = `answer/${++this.#messages}`;
