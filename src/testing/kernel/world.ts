@@ -131,7 +131,14 @@ export class World {
 
   /** Runs something on a machine after so many ms. */
   after(ms: number, machine: Machine, label: string, run: () => void): WorldEvent {
-    const at = this.now + ms;
+    return this.at(this.now + ms, machine, label, run);
+  }
+
+  /**
+   * Runs something on a machine at this time. What must arrive in order needs it: a delay that is
+   * computed from a time and added again is not always the same number.
+   */
+  at(at: number, machine: Machine, label: string, run: () => void): WorldEvent {
     const event = { at, due: at, order: this.#order++, machine, label, run };
     this.#push(event);
     return event;

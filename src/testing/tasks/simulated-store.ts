@@ -243,7 +243,7 @@ export class StoreConnection {
     const at = Math.max(this.#lastNotice, world.now + this.#delay());
     this.#lastNotice = at;
     const notice = { ...commit, rows: [] };
-    world.after(at - world.now, this.machine, `notice ${commit.task}`, () => this.#notify(notice));
+    world.at(at, this.machine, `notice ${commit.task}`, () => this.#notify(notice));
   }
 
   #notify(commit: Commit): void {
@@ -263,7 +263,7 @@ export class StoreConnection {
       const waiting: Waiting = { reject: rejectCall };
       this.#waiting.add(waiting);
       const settle = (label: string, at: number, run: () => void): void => {
-        world.after(at - world.now, this.machine, label, () => {
+        world.at(at, this.machine, label, () => {
           if (this.#waiting.delete(waiting)) run();
         });
       };
@@ -276,7 +276,7 @@ export class StoreConnection {
       if (isDelayed(fault)) this.#db.stalledUntil = Math.max(this.#db.stalledUntil, sent + 100);
       if (isWrite || this.#db.sharing === 'alone') sent = Math.max(sent, this.#lastRequest);
       this.#lastRequest = Math.max(sent, this.#lastRequest);
-      world.after(sent - world.now, database, `${method} of ${this.machine.name}`, () => {
+      world.at(sent, database, `${method} of ${this.machine.name}`, () => {
         if (!this.#waiting.has(waiting)) return; // the connection was cut before it arrived
         const back = this.#delay();
         if (fault?.how === 'before' || this.#db.isDown || world.now < this.#cutUntil)

@@ -63,7 +63,7 @@ export class Child extends EventEmitter implements SpawnedProcess {
     if (this.hasExited || this.#isDeaf) return this.#breakWrites();
     this.#lastIn = Math.max(this.#lastIn, world.now + this.#delay());
     const label = chunk ? `stdin ${chunk.length}` : 'stdin ends';
-    world.after(this.#lastIn - world.now, this.machine, label, () => {
+    world.at(this.#lastIn, this.machine, label, () => {
       if (this.#isDeaf) return;
       if (chunk) this.onInput(chunk);
       else this.onInputEnd();
@@ -101,7 +101,7 @@ export class Child extends EventEmitter implements SpawnedProcess {
   #emitOutput(label: string, piece: Buffer | null): void {
     const world = this.#world;
     this.#lastOut = Math.max(this.#lastOut, world.now + this.#delay());
-    world.after(this.#lastOut - world.now, this.#host, label, () => {
+    world.at(this.#lastOut, this.#host, label, () => {
       if (!this.stdout.destroyed) this.stdout.push(piece);
     });
   }

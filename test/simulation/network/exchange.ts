@@ -92,7 +92,7 @@ export class Exchange {
     const world = this.#world;
     const at = Math.max(this.#lastToClient, world.now + this.#network.delay(), this.#stalledUntil);
     this.#lastToClient = at;
-    world.after(at - world.now, this.#client, label, () => {
+    world.at(at, this.#client, label, () => {
       if (!this.#isOver) run();
     });
   }
@@ -103,7 +103,7 @@ export class Exchange {
     const world = this.#world;
     const at = Math.max(this.#lastToServer, world.now + this.#network.delay(), this.#stalledUntil);
     this.#lastToServer = at;
-    world.after(at - world.now, machine, label, run);
+    world.at(at, machine, label, run);
   }
 
   #stall(): void {

@@ -41,7 +41,6 @@ const STREAM_MS = 1_000;
 const CLOSE_MS = 1_000;
 /** How many list pages are searched for a tool whose parameter headers are unknown. */
 const LEARN_PAGES = 100;
-/** How often a broken response is resumed. */
 const RESUME_TRIES = 5;
 
 interface Session {
@@ -151,9 +150,9 @@ export class HttpTransport implements MessageTransport {
     }
     if (message.method === 'initialize') this.#begin(message, response);
     await this.#read(exchange, response, message, onMessage);
-    const uri = String(message.params?.['uri']);
-    if (message.method === 'resources/subscribe') this.#watched.add(uri);
-    if (message.method === 'resources/unsubscribe') this.#watched.delete(uri);
+    const { method, params } = message;
+    if (method === 'resources/subscribe') this.#watched.add(String(params?.['uri']));
+    if (method === 'resources/unsubscribe') this.#watched.delete(String(params?.['uri']));
     return isStream(response);
   }
 
