@@ -1,4 +1,5 @@
 import type { Patch } from './bundle.ts';
+import { NETWORK_DEFECTS } from './network-defects.ts';
 import type { PartName } from './part-names.ts';
 
 /** A mistake that the simulator must find. */
@@ -376,4 +377,5 @@ export const DEFECTS: readonly Defect[] = [
     'for (const id of this.#peer.incoming.keys())\n      this.#run',
     'for (const id of [] as string[])\n      this.#run',
   ),
+  ...NETWORK_DEFECTS,
 ];

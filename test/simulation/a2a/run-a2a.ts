@@ -108,7 +108,8 @@ class A2AWorld {
     for (const [what, count] of this.#working)
       world.broken('every promise settles', `${count} of ${what}`);
     this.#reportStuck();
-    await world.run(world.now + QUIET_MS, () => false);
+    const calmAt = Math.max(world.now, this.#network.stalledUntil);
+    await world.run(calmAt + QUIET_MS, () => false);
     this.#checkClients();
     await this.#cluster.disposeAll(PATIENCE_MS);
     this.#network.check();

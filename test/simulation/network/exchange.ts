@@ -107,7 +107,9 @@ export class Exchange {
   }
 
   #stall(): void {
-    this.#stalledUntil = this.#world.now + (this.#fault?.ms ?? 0);
+    const until = this.#world.now + (this.#fault?.ms ?? 0);
+    this.#stalledUntil = until;
+    this.#network.stalledUntil = Math.max(this.#network.stalledUntil, until);
   }
 
   /** The machine that serves the request; undefined before there is one. */

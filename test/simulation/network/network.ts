@@ -34,6 +34,8 @@ export class Network {
   readonly #received: { readonly signal: AbortSignal; readonly machine: Machine }[] = [];
   readonly #closed = new Set<Machine>();
   #count = 0;
+  /** When the last connection that stalls goes on: until then a server may not know the end. */
+  stalledUntil = 0;
 
   constructor(world: World, faults: readonly NetFault[]) {
     this.world = world;
