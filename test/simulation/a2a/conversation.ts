@@ -290,14 +290,13 @@ class StreamReader {
       // A client that resumes after the last event gets the task, so that it knows the end.
       const isAtEnd = this.#next === published.count(task) && isSettled(event.task.status.state);
       // A stream that a proxy ended before its first event looks like one without events.
-      const isReplaced = mayEndEarly && TERMINAL.has(event.task.status.state);
-      const isExpected = (!before && (isFresh || isAtEnd)) || isReplaced;
+      const isExpected = (!before && (isFresh || isAtEnd)) || mayEndEarly;
       if (!isExpected && this.#client.server === 'exact')
         return this.#broken('a stream that resumes has no second task', `${task} at ${id}`);
       this.#hasTask = true;
       // A task that has ended is read, not streamed, and has no id.
-      const isRead = id === undefined || TERMINAL.has(event.task.status.state);
-      this.#next = isRead ? published.count(task) : published.after(task, id);
+      if (TERMINAL.has(event.task.status.state)) this.#next = published.count(task);
+      else this.#next = id === undefined ? undefined : published.after(task, id);
       return;
     }
     if (this.#next === undefined)

@@ -254,18 +254,18 @@ export class Exchange {
     this.#toClient(`head ${status}`, () => this.#head(status, headers));
     if (known) {
       this.#send(known.text, false);
-      return this.#toClient('end', () => this.#finish({}));
+      return this.#complete();
     }
     const bytes = source?.texts ?? (response.body as AsyncIterable<Uint8Array> | null) ?? [];
     const iterable = bytes as AsyncIterable<string | Uint8Array>;
-    if (Array.isArray(bytes)) return this.#toClient('end', () => this.#finish({}));
+    if (Array.isArray(bytes)) return this.#complete();
     const texts = iterable[Symbol.asyncIterator]();
     this.#texts = texts;
     if (this.#isGone) return void (await texts.return?.());
     for (;;) {
       const { done, value } = await texts.next();
       if (this.#isGone) return;
-      if (done) return this.#toClient('end', () => this.#finish({}));
+      if (done) return this.#complete();
       if (!this.#send(value, true)) return;
       if (this.#unread > WINDOW_BYTES) await new Promise<void>((resolve) => (this.#room = resolve));
       if (this.#isGone) return;
@@ -291,6 +291,12 @@ export class Exchange {
       this.#disconnected();
     }
     return false;
+  }
+
+  /** The response is written: from now on its request cannot be aborted. */
+  #complete(): void {
+    this.#isGone = true;
+    this.#toClient('end', () => this.#finish({}));
   }
 
   #sendPiece(piece: Uint8Array): void {
