@@ -50,6 +50,7 @@ export async function bundle(
       outDir: folder,
       emptyOutDir: false,
       minify: false,
+      sourcemap: true,
       target: 'node20',
       rolldownOptions: { output: { entryFileNames: 'simulation.mjs', codeSplitting: false } },
     },
