@@ -90,6 +90,8 @@ export function checkLog(
 function mayFail(plan: CheckedPlan, name: string | undefined, code: string | undefined): boolean {
   const agent = plan.agents.find((each) => each.name === name);
   if (code === 'timeout') return plan.runner.timeoutMs !== undefined;
+  // Its time was over while it waited for a store that failed: the error is that of the store.
+  if (code === 'server') return plan.runner.timeoutMs !== undefined && hasFaults(plan);
   if (code === 'internal') return agent?.actions.some((action) => action.do === 'throw') === true;
   return code === 'interrupted' && hasFaults(plan);
 }
