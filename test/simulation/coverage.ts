@@ -39,7 +39,7 @@ export function readCoverage(module: string, records: string): readonly FolderCo
     const at = offset + Math.max(0, column);
     offset += line.length + 1;
     const entry = column < 0 ? undefined : map.findEntry(number, column);
-    const source = entry && 'originalSource' in entry ? entry.originalSource : '';
+    const source = entry && 'originalSource' in entry ? String(entry.originalSource) : '';
     const [, folder] = /\/(src\/[^.]*)\/[^/]*$/.exec(`/${source}`) ?? [];
     if (folder === undefined) continue;
     const known = found.get(folder) ?? { lines: 0, ran: 0 };
