@@ -174,7 +174,7 @@ export class McpClientRun {
     if (!failure || failure.code === 'internal')
       return world.broken('every failure is typed', text);
     if (!isQuiet || this.#isClosed) return;
-    // A handler that never ends, or that nobody may answer, is stopped by the time limit.
+    // A handler that never ends, or whose question has no answer, is stopped by the time limit.
     if (failure.code === 'timeout' && plan?.act === 'hang') return;
     const { isShared, hasPipe } = this.#around;
     const isUnnamed = (isShared || hasPipe) && (plan?.asks ?? 0) > 0;

@@ -151,7 +151,7 @@ export class Exchange {
   /** The body ends when the client has read what has arrived. */
   #finish(end: { readonly error?: unknown }): void {
     this.#end ??= end;
-    // Fails at once, as `fetch` does: what was not read is lost.
+    // Fails immediately, as `fetch` does: what was not read is lost.
     if ('error' in end) {
       this.#reject(end.error);
       this.#body?.error(end.error);
@@ -226,7 +226,7 @@ export class Exchange {
     );
   }
 
-  /** The same request once more, whose response nobody reads. */
+  /** The same request once more, whose response is not read. */
   #arriveAgain(endpoint: Endpoint): void {
     const disconnect = new AbortController();
     const run = async (): Promise<void> => {
