@@ -30,7 +30,11 @@ export interface RunOptions {
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot, signal: AbortSignal) => AsyncIterable<Snapshot>;
-  readonly storage: (claim: Claim, signal: AbortSignal) => AgentStorage;
+  readonly storage: (
+    claim: Claim,
+    signal: AbortSignal,
+    written: () => Promise<void>,
+  ) => AgentStorage;
   /** Reads what the earlier runs of the current turn have stored and shown. */
   readonly earlier: (task: Snapshot, signal: AbortSignal) => Promise<EarlierRuns>;
   readonly eventUrl: EventUrls | undefined;
@@ -165,7 +169,7 @@ export class AgentRun {
       logger,
       stop: this.#stop,
       history: () => history(task, this.#stop.signal),
-      storage: storage(claim, this.#stop.signal),
+      storage: storage(claim, this.#stop.signal, written),
       onWaiting: this.#onWaiting,
       written,
       ...(earlier && { earlier }),

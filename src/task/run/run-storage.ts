@@ -14,12 +14,14 @@ export class RunStorage implements AgentStorage {
   readonly #log: TaskLog;
   readonly #claim: Claim;
   readonly #signal: AbortSignal;
+  readonly #written: () => Promise<void>;
 
-  /** `signal` aborts when the run stops. */
-  constructor(log: TaskLog, claim: Claim, signal: AbortSignal) {
+  /** `signal` aborts when the run stops; `written` resolves when what it has shown is durable. */
+  constructor(log: TaskLog, claim: Claim, signal: AbortSignal, written: () => Promise<void>) {
     this.#log = log;
     this.#claim = claim;
     this.#signal = signal;
+    this.#written = written;
   }
 
   // A value that is written twice is the same, so a write whose reply was lost may be repeated.
@@ -30,6 +32,9 @@ export class RunStorage implements AgentStorage {
         'invalid',
         `invalid key "${taken}" of a stored value: expected one that does not start with "${CHECKPOINT_PREFIX}"`,
       );
+    // An agent that continues after a crash reads here how far it has come. What it had shown by
+    // then must not be missing.
+    await this.#written();
     for (let tries = 0; ; tries++) {
       try {
         return await this.#log.setValues(this.#claim, Object.entries(values));

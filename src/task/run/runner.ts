@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
-import type { Agent, AgentStorage, Entry, Snapshot, Turn } from '../../event/types.ts';
+import type { Agent, Entry, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { checkNumbers } from '../check-numbers.ts';
@@ -101,8 +101,7 @@ class LogRunner implements Runner {
         (earlier) => earlier.task,
         signal,
       );
-    const storage = (claim: Claim, signal: AbortSignal): AgentStorage =>
-      new RunStorage(log, claim, signal);
+    const storage: RunOptions['storage'] = (...run) => new RunStorage(log, ...run);
     const onWaiting = (change: 1 | -1): number => {
       this.#waiting += change;
       this.#room?.();
