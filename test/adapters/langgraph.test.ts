@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { langgraph, type LangGraph } from '../../src/adapters/langgraph/langgraph-agent.ts';
 import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
 import type { CheckpointSaver } from '../../src/adapters/langgraph/task-checkpointer.ts';
-import type { Agent, AgentEvent, Entry } from '../../src/event/types.ts';
+import type { Agent, AgentEvent, AgentStorage, Entry } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve, toA2A } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
@@ -207,6 +208,41 @@ suite('langgraph', lib.reason, () => {
       expect(new Set(moved.effects), where).toEqual(new Set(whole.effects));
       expect(moved.effects.length, where).toBeLessThanOrEqual(whole.effects.length + 1);
     }
+  });
+
+  test('a checkpoint is stored after what it has was shown, and an end of a call after its result', async () => {
+    const { MemorySaver } = await load<Lib>('@langchain/langgraph');
+    await using model = await startModelServer([
+      { text: 'I add. ', tools: [{ id: 'call_0_a', name: 'add', input: { a: 1 } }] },
+      { text: 'Done.' },
+    ]);
+    const schema = { type: 'object', properties: { a: { type: 'number' } } };
+    const add: SceneTool = { name: 'add', description: 'Adds', schema, run: async () => 'sum: 1' };
+    const graph = await loop({ url: model.url, tools: [add] });
+    const events: AgentEvent[] = [];
+    const shownAt = new Map<string, string>();
+    const storage: AgentStorage = {
+      async set(values) {
+        const shown = events
+          .map((event) =>
+            'delta' in event && event.type === 'text.delta' ? event.delta : event.type,
+          )
+          .join();
+        for (const text of ['I add. ', 'sum: 1'])
+          if (JSON.stringify(values).includes(text) && !shownAt.has(text)) shownAt.set(text, shown);
+      },
+      async *list() {},
+    };
+    const agent = langgraph(graph, { checkpoints: new MemorySaver() as CheckpointSaver });
+    // A reader that is slower than the graph.
+    for await (const event of agent(turnOf('m1'), { ...contextFor().ctx, storage })) {
+      await sleep(5);
+      events.push(event);
+    }
+    expect(shownAt.get('I add. ')).toContain('I ,add. ');
+    expect(shownAt.get('sum: 1')).toContain('tool.called');
+    expect(shownAt.get('sum: 1')).not.toContain('tool.completed');
+    expect(events.map(({ type }) => type)).toContain('tool.completed');
   });
 
   verifies(

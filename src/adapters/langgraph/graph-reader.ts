@@ -1,4 +1,4 @@
-import type { AgentEvent, Usage } from '../../event/types.ts';
+import type { AgentEvent, OpenCall, Usage } from '../../event/types.ts';
 import { addUsage } from '../../event/usage.ts';
 import {
   asNumber,
@@ -43,6 +43,8 @@ export class GraphReader {
   readonly #called = new Set<string>();
   readonly #args = new Map<string, unknown>();
   readonly #asking = new Map<string, string>();
+  /** Calls that an earlier run of the turn has left open. */
+  readonly #open: Map<string, OpenCall>;
   readonly #interrupts: Interrupt[] = [];
   #count = 0;
   #spoke = false;
@@ -51,6 +53,10 @@ export class GraphReader {
    */
   #answer = '';
   output: unknown;
+
+  constructor(open: readonly OpenCall[] = []) {
+    this.#open = new Map(open.map((call) => [call.callId, call]));
+  }
 
   takeInterrupts(): readonly Interrupt[] {
     return this.#interrupts.splice(0);
@@ -79,6 +85,19 @@ export class GraphReader {
       default:
         return [];
     }
+  }
+
+  /**
+   * The ends of open calls that have a result among these messages: the graph had it before the
+   * crash, and does not make the call again.
+   */
+  endsIn(messages: readonly JsonObject[]): Items {
+    return messages.flatMap((message) => {
+      const call = typeOf(message) === 'tool' && this.#open.get(callIdOf(message));
+      if (!call) return [];
+      this.#open.delete(call.callId);
+      return [ended({ callId: call.callId, name: call.name }, message)];
+    });
   }
 
   /** Ends the open steps. Call it at the end of the stream. */
@@ -140,16 +159,19 @@ export class GraphReader {
       }
       return this.end();
     }
+    const ends: AgentEvent[] = [];
     for (const change of Object.values(update).filter(isObject)) {
       if (change['structuredResponse'] !== undefined) this.output = change['structuredResponse'];
-      for (const message of asObjects(change['messages']).filter((each) => typeOf(each) === 'ai')) {
+      const messages = asObjects(change['messages']);
+      ends.push(...this.endsIn(messages));
+      for (const message of messages.filter((each) => typeOf(each) === 'ai')) {
         if (namespace.length === 0) this.#answer = contentOf(message).text;
         for (const call of asObjects(message['tool_calls']))
           this.#args.set(asString(call['id']), call['args']);
       }
     }
     const depth = agents([...namespace, '']);
-    return this.#finish(({ node, path }) => node in update && same(path, depth));
+    return [...ends, ...this.#finish(({ node, path }) => node in update && same(path, depth))];
   }
 
   #tool(event: JsonObject, path: readonly string[]): Items {
@@ -159,6 +181,7 @@ export class GraphReader {
     switch (event['event']) {
       case 'on_tool_start':
         this.#called.add(callId);
+        this.#open.delete(callId);
         return [{ type: 'tool.called', ...common, args: parsed(asString(event['input'])) }];
       case 'on_tool_event':
         return [{ type: 'tool.progress', callId, data: event['data'], ...at(path) }];
@@ -177,7 +200,7 @@ export class GraphReader {
 
   /** A tool message. For tools that the graph runs itself it is the only sign of the call. */
   #answered(message: JsonObject, path: readonly string[]): Items {
-    const callId = asString(message['tool_call_id']);
+    const callId = callIdOf(message);
     const common = { callId, name: asString(message['name']), ...at(path) };
     const called: Items = this.#called.has(callId)
       ? []
@@ -203,6 +226,9 @@ function typeOf(message: JsonObject): string {
   const type: unknown = typeof getType === 'function' ? getType.call(message) : message['type'];
   return asString(type);
 }
+
+/** The call whose result the message has; empty for any other message. */
+const callIdOf = (message: JsonObject): string => asString(message['tool_call_id']);
 
 /** The text of a message of a model; of any other message, none. */
 export const aiText = (message: JsonObject): string =>

@@ -5,6 +5,8 @@ import { conversationKey } from '../shared/conversation-key.ts';
 import { continuingAgent, partText, readModel } from '../shared/framework-agent.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { aiText, GraphReader, type Interrupt } from './graph-reader.ts';
+import { GraphStream } from './graph-stream.ts';
+import { HeldEnds } from './held-ends.ts';
 import { type Answered, InterruptQuestions } from './interrupt-questions.ts';
 import {
   type CheckpointSaver,
@@ -64,32 +66,38 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
   const { checkpoints } = options;
   const agent = continuingAgent(async function* (turn, ctx) {
     const questions = new InterruptQuestions(turn, ctx);
+    const stream = new GraphStream();
+    const { storage } = ctx;
     const own =
-      checkpoints && ctx.storage
-        ? await openTaskCheckpointer(checkpoints, ctx.storage, turn.messageId)
+      checkpoints && storage
+        ? await openTaskCheckpointer(checkpoints, storage, turn.messageId, () =>
+            stream.drained(ctx.signal),
+          )
         : undefined;
     const thread: Thread = { graph, options, turn, own };
-    const finished = await finishedText(thread, ctx);
-    // The nodes under way run again, and so does their text.
-    if (finished !== undefined) {
-      yield { type: 'run.started', discard: true };
-      if (finished !== '') yield { type: 'text.delta', id: 'before', delta: finished };
-    }
+    const reader = new GraphReader(ctx.task.calls);
+    yield* shownAgain(await finishedMessages(thread), ctx, reader);
     yield { type: 'status', message: 'Running graph...' };
     const resumed = await resumption(thread, ctx, questions);
     let input = resumed === undefined ? await opening(thread, ctx) : resumed;
-    const reader = new GraphReader();
+    const held = new HeldEnds();
     const state: Record<string, unknown> = {};
     for (;;) {
-      for await (const item of open(thread, input, ctx)) {
-        yield* reader.read(item);
+      for await (const item of stream.read(open(thread, input, ctx))) {
+        const events = reader.read(item);
+        yield* own ? held.take(item, events) : events;
         if (options.mode === 'updates') yield* nodeEvents(item, state, options);
+        const ends = held.release(item);
+        if (own && ends.length > 0) await stream.waiting(own.stored());
+        yield* ends;
       }
       yield* reader.end();
       const interrupts = reader.takeInterrupts();
       if (interrupts.length === 0) break;
+      held.clear();
       input = command(await questions.askAll(interrupts), options);
     }
+    yield* held.releaseAll();
     const output = reader.output ?? (options.mode === 'updates' ? state : undefined);
     yield {
       type: 'run.finished',
@@ -103,26 +111,35 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
 }
 
 /**
- * The text of the nodes that an earlier run of this turn has finished, if readers have seen more:
- * text of a node that was under way. Undefined if there is nothing to discard.
+ * The messages of the nodes that an earlier run of this turn has finished; undefined if there was
+ * none, or if the state of the graph does not say what was written.
  */
-async function finishedText(
-  thread: Thread,
-  { task: { text } }: AgentContext,
-): Promise<string | undefined> {
+async function finishedMessages(thread: Thread): Promise<readonly JsonObject[] | undefined> {
   const { graph, options, turn, own } = thread;
-  if (own?.turn !== turn.messageId || text === '' || options.mode === 'updates') return undefined;
+  if (own?.turn !== turn.messageId || options.mode === 'updates') return undefined;
   const config = { configurable: configurable(thread) };
   const { values } = asObject(await graph.getState?.(config as never));
   const messages = asObjects(asObject(values)['messages']);
   const first = messages.findLastIndex(({ id }) => id === turn.messageId);
-  // Without the message of the turn, the state of the graph does not say what was written.
-  if (first < 0) return undefined;
-  const finished = messages
-    .slice(first + 1)
-    .map((message) => aiText(message))
-    .join('');
-  return text !== finished && text.startsWith(finished) ? finished : undefined;
+  return first < 0 ? undefined : messages.slice(first + 1);
+}
+
+/**
+ * The beginning of a run that continues another: readers have seen the nodes that had finished. The
+ * nodes under way run again, and so does their text: it is replaced.
+ */
+function* shownAgain(
+  finished: readonly JsonObject[] | undefined,
+  { task }: AgentContext,
+  reader: GraphReader,
+): Generator<AgentEvent, void, undefined> {
+  if (!finished) return;
+  const text = finished.map((message) => aiText(message)).join('');
+  if (task.text !== text || task.mark?.unfinished === true) {
+    yield { type: 'run.started', discard: true };
+    if (text !== '') yield { type: 'text.delta', id: 'before', delta: text };
+  }
+  yield* reader.endsIn(finished);
 }
 
 /** The graph and the thread of a run. */

@@ -38,31 +38,34 @@ export interface TaskCheckpointer {
   readonly hasAny: boolean;
   /** The turn whose run wrote the last checkpoint. */
   readonly turn: string | undefined;
+  /** Resolves when everything that the graph has given to the checkpointer is durable. */
+  readonly stored: () => Promise<void>;
 }
 
 /**
  * Opens the checkpointer of a task: it keeps the checkpoints of the graph in the task log, so that
  * any process continues the graph where it was. All of them are read once; each write is durable
  * before the graph goes on. Of `base`, only the serializer and the members are used that do not
- * store anything.
+ * store anything. `beforeWrite` resolves when readers have seen what the graph did before a write.
  */
 export async function openTaskCheckpointer(
   base: CheckpointSaver,
   storage: AgentStorage,
   turn: string,
+  beforeWrite: () => Promise<void>,
 ): Promise<TaskCheckpointer> {
-  const records = new CheckpointRecords(base, storage, turn);
+  const records = new CheckpointRecords(base, storage, turn, beforeWrite);
   await records.load();
   const saver: object = Object.create(base, {
     getTuple: { value: (config: unknown) => records.getTuple(config) },
     list: { value: (config: unknown, options: unknown) => records.list(config, options) },
     put: {
       value: (config: unknown, checkpoint: unknown, metadata: unknown) =>
-        records.put(config, checkpoint, metadata),
+        records.writing(records.put(config, checkpoint, metadata)),
     },
     putWrites: {
       value: (config: unknown, writes: readonly [string, unknown][], task: string) =>
-        records.putWrites(config, writes, task),
+        records.writing(records.putWrites(config, writes, task)),
     },
     deleteThread: { value: () => records.deleteAll() },
     // That of `MemorySaver` reads its own memory.
@@ -74,20 +77,49 @@ export async function openTaskCheckpointer(
     },
   }) as object;
   const last = records.latest('');
-  return { saver, hasAny: last !== undefined, turn: last?.turn };
+  const stored = (): Promise<void> => records.stored();
+  return { saver, hasAny: last !== undefined, turn: last?.turn, stored };
 }
 
 class CheckpointRecords {
   readonly #serde: CheckpointSaver['serde'];
   readonly #storage: AgentStorage;
   readonly #turn: string;
+  readonly #beforeWrite: () => Promise<void>;
+  /** Writes that are not durable yet. */
+  readonly #writing = new Set<Promise<unknown>>();
   readonly #checkpoints = new Map<string, StoredCheckpoint>();
   readonly #writes = new Map<string, StoredWrite>();
 
-  constructor({ serde }: CheckpointSaver, storage: AgentStorage, turn: string) {
+  constructor(
+    { serde }: CheckpointSaver,
+    storage: AgentStorage,
+    turn: string,
+    beforeWrite: () => Promise<void>,
+  ) {
     this.#serde = serde;
     this.#storage = storage;
     this.#turn = turn;
+    this.#beforeWrite = beforeWrite;
+  }
+
+  async stored(): Promise<void> {
+    await Promise.all(this.#writing);
+  }
+
+  /** Counts a write as not durable until its promise settles. */
+  async writing<T>(write: Promise<T>): Promise<T> {
+    this.#writing.add(write);
+    try {
+      return await write;
+    } finally {
+      this.#writing.delete(write);
+    }
+  }
+
+  async #set(values: Readonly<Record<string, unknown>>): Promise<void> {
+    await this.#beforeWrite();
+    await this.#storage.set(values);
   }
 
   async load(): Promise<void> {
@@ -135,7 +167,7 @@ class CheckpointRecords {
       turn: this.#turn,
     };
     const key = keyOf(namespace, id);
-    await this.#storage.set({ [key]: record });
+    await this.#set({ [key]: record });
     this.#checkpoints.set(key, record);
     return configOf(config, namespace, id);
   }
@@ -153,7 +185,7 @@ class CheckpointRecords {
       if (isSpecial || !this.#writes.has(key))
         changes[key] = [task, channel, await this.#dump(value)];
     }
-    await this.#storage.set(changes);
+    await this.#set(changes);
     for (const [key, write] of Object.entries(changes)) this.#writes.set(key, write);
   }
 
