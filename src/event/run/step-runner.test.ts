@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { contextFor } from '../../../test/contracts/agent.contract.ts';
 import { turnOf } from '../../../test/support/arbitraries.ts';
 import { DuolaneError } from '../../errors.ts';
@@ -171,6 +171,22 @@ test('a wait that its caller gives up does not suspend the run', async () => {
   await expect(waiting).rejects.toMatchObject({ code: 'canceled' });
   expect(steps.isWaiting).toBe(false);
   stop.abort(new DuolaneError('suspended', 'later'));
+});
+
+test('a wait that its caller gives up leaves no timer', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    const { steps } = runnerOf();
+    const abort = new AbortController();
+    const waiting = steps.waitFor('paid', { timeoutMs: 60_000, signal: abort.signal });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(vi.getTimerCount()).toBe(1);
+    abort.abort(new DuolaneError('canceled', 'not needed'));
+    await expect(waiting).rejects.toMatchObject({ code: 'canceled' });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('keys are different whatever characters the ids have', () => {

@@ -263,7 +263,12 @@ export class StepRunner implements DurableSteps {
         status: 'waiting',
         ...omitUndefined({ schema, until }),
       });
-    const event = await this.#whileWaiting(id, undefined, () => this.#event(id, until), signal);
+    const event = await this.#whileWaiting(
+      id,
+      undefined,
+      (ended) => this.#event(id, until, ended),
+      signal,
+    );
     if (event?.action === 'accept') {
       const { content } = event;
       const output = content === undefined ? {} : { output: content };
@@ -292,31 +297,36 @@ export class StepRunner implements DurableSteps {
   }
 
   /** Resolves with the event; without one, with undefined when the time has come. */
-  #event(id: string, until: number | undefined): Promise<Answer | undefined> {
+  #event(id: string, until: number | undefined, signal: AbortSignal): Promise<Answer | undefined> {
     const known = this.#events.get(id);
     if (known) return Promise.resolve(known);
     const over = new Cancellation();
     return new Promise((resolve, rejectWait) => {
-      const unfollow = over.follow(this.#host.stop);
+      const unfollow = over.follow({ signal });
       this.#listeners.set(id, (event) => {
         unfollow();
         over.abort(OVER);
         resolve(event);
       });
       if (until !== undefined)
-        sleepUntil(until, over.signal).then(() => resolve(undefined), rejectWait);
+        sleepUntil(until, over.signal)
+          .then(() => resolve(undefined), rejectWait)
+          .finally(unfollow);
     });
   }
 
   #until(id: string, at: number): Promise<void> {
-    return this.#whileWaiting(id, at, () => sleepUntil(at, this.#host.stop.signal));
+    return this.#whileWaiting(id, at, (signal) => sleepUntil(at, signal));
   }
 
-  /** A suspended run keeps the wait open. Otherwise it is over when `wait` is. */
+  /**
+   * A suspended run keeps the wait open. Otherwise it is over when `wait` is, whose signal aborts
+   * when the run stops or the `given` one aborts.
+   */
   async #whileWaiting<T>(
     id: string,
     until: number | undefined,
-    wait: () => Promise<T>,
+    wait: (signal: AbortSignal) => Promise<T>,
     given?: AbortSignal,
   ): Promise<T> {
     const { signal } = this.#host.stop;
@@ -325,7 +335,7 @@ export class StepRunner implements DurableSteps {
     this.#host.onWaiting(1);
     try {
       const either = given ? AbortSignal.any([signal, given]) : signal;
-      const result = await raceAbort(wait(), either);
+      const result = await raceAbort(wait(either), either);
       this.#waiting.delete(id);
       return result;
     } catch (error) {
