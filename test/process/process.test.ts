@@ -14,10 +14,11 @@ import {
   type ProcessOptions,
   type ProcessTransport,
 } from '../../src/process/index.ts';
+import { childrenOf } from '../kill-matrix/child-processes.ts';
 import { LineHost } from '../support/json-lines.ts';
 import { isAlive, survivors, tidy } from '../support/processes.ts';
 import { prompt, stub } from '../support/stub-cli.ts';
-import { noWindows, suite, verifies } from '../verifies.ts';
+import { noWindows, suite, testIf, verifies } from '../verifies.ts';
 
 const env = buildEnv();
 const node = (code: string, options: Partial<ProcessOptions> = {}): ProcessTransport =>
@@ -324,6 +325,40 @@ suite('an exit of the host', noWindows, () => {
     expect(await survivors(tree, 3000)).toEqual([]);
     expect(readFileSync(file, 'utf8')).toBe('started');
     rmSync(dirname(file), { recursive: true });
+  });
+
+  testIf(
+    process.platform === 'linux' ? undefined : 'the shells are found through /proc',
+    'with holdInput, a child whose host was killed does not read end of file before it is killed',
+    async () => {
+      const file = join(mkdtempSync(join(tmpdir(), 'duolane-held-')), 'said');
+      const host = spawn(process.execPath, ['--import', 'tsx', HOST, 'held', file], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const [line] = (await once(createInterface({ input: host.stdout }), 'line')) as [string];
+      const tree = JSON.parse(line) as number[];
+      const isWatchdog = (pid: number): boolean =>
+        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('strike KILL');
+      const [watchdog] = childrenOf(host.pid!).filter(isWatchdog) as [number];
+      tidy([host.pid!, ...tree, watchdog]);
+      process.kill(watchdog, 'SIGSTOP'); // as on a machine that is too busy to run it
+      host.kill('SIGKILL');
+      await once(host, 'exit');
+      const written = (): string => readFileSync(file, 'utf8');
+      const before = written().length;
+      await expect.poll(() => written().length).toBeGreaterThan(before + 3);
+      process.kill(watchdog, 'SIGCONT');
+      expect(await survivors(tree, 3000)).toEqual([]);
+      expect(written()).toMatch(/^\.+$/);
+      rmSync(dirname(file), { recursive: true });
+    },
+  );
+
+  test('with holdInput, a child reads the end of its input', async () => {
+    const code = "process.stdin.on('end', () => process.exit(7)).resume()";
+    await using child = node(code, { holdInput: true });
+    child.endInput();
+    expect(await child.exited).toMatchObject({ code: 7 });
   });
 
   test('SIGTERM has its usual effect on the host, and no process remains', async () => {
