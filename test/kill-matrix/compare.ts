@@ -1,5 +1,6 @@
 import { checkLaws } from '../../src/event/index.ts';
 import type { Entry } from '../../src/event/types.ts';
+import { asObject } from '../../src/json.ts';
 import { textOf } from '../task/replica-world.ts';
 
 /** A run that has ended: its log, and what the world has seen of it. */
@@ -25,12 +26,16 @@ export function shown(entries: readonly Entry[]): readonly string[] {
     if (entry.type === 'text.delta' || entry.type === 'reasoning.delta') text += entry.delta;
     else if (isCall(entry) || entry.type === 'artifact') {
       const { seq: _seq, at: _at, ...rest } = entry;
-      all.push(text, JSON.stringify({ ...rest, ms: undefined }));
+      // A blob gets a new id each time that it is stored.
+      const line = JSON.stringify({ ...rest, ms: undefined }).replaceAll(BLOB, '/blobs/<id>');
+      all.push(text, line);
       text = '';
     }
   }
   return [...all, text].filter((line) => line !== '').toSorted();
 }
+
+const BLOB = /\/blobs\/[\w.-]+/g;
 
 /** Text that was replaced is shown in one piece, so that only the calls can be compared. */
 const isReplaced = (entry: Entry): boolean => entry.type === 'run.started' && !!entry.discard;
@@ -44,10 +49,31 @@ const waits = (entry: Entry): boolean =>
 export const repeated = (all: readonly string[]): readonly string[] =>
   all.filter((each, index) => all.indexOf(each) < index);
 
-const finishedCalls = (entries: readonly Entry[]): readonly string[] =>
-  entries.flatMap((entry) =>
-    entry.type === 'tool.completed' || entry.type === 'tool.failed' ? entry.callId : [],
+/** The effects of each call: it is named by the id of the call, or by one of its arguments. */
+function effectsOfCalls(entries: readonly Entry[]): ReadonlyMap<string, readonly unknown[]> {
+  const effects = new Map<string, readonly unknown[]>();
+  for (const entry of entries)
+    if (entry.type === 'tool.called')
+      effects.set(entry.callId, [entry.callId, ...Object.values(asObject(entry.args))]);
+  return effects;
+}
+
+function finishedEffects(entries: readonly Entry[]): readonly unknown[] {
+  const effects = effectsOfCalls(entries);
+  return entries.flatMap((entry) =>
+    entry.type === 'tool.completed' || entry.type === 'tool.failed'
+      ? (effects.get(entry.callId) ?? [])
+      : [],
   );
+}
+
+/** The number of the model message that has caused an effect. */
+function messageOf(effect: string, entries: readonly Entry[]): number {
+  const [callId] =
+    [...effectsOfCalls(entries)].find(([, effects]) => effects.includes(effect)) ?? [];
+  const at = entries.findIndex((entry) => entry.type === 'tool.called' && entry.callId === callId);
+  return entries.slice(0, at).filter(({ type }) => type === 'step.started').length;
+}
 
 /**
  * Compares a run that was interrupted after the entry `at` with an unbroken one. Returns a sentence
@@ -99,10 +125,14 @@ export function differences(ended: EndedRun, whole: EndedRun, at: number): reado
     `${repeated(bodies).length} requests were repeated`,
   );
   same('the effects', [...new Set(effects)].toSorted(), [...new Set(whole.effects)].toSorted());
-  const before = finishedCalls(entries.slice(0, at));
+  const before = finishedEffects(entries.slice(0, at));
   const again = repeated(effects).filter((id) => before.includes(id));
   check(again.length === 0, `calls that had ended were made again: ${again.join(', ')}`);
-  const messages = new Set(repeated(effects).map((id) => id.slice(0, 6)));
+  const messages = new Set(
+    repeated(effects).map((effect) =>
+      effect.startsWith('call_') ? effect.slice(0, 6) : messageOf(effect, whole.entries),
+    ),
+  );
   check(messages.size <= interrupted, `effects were repeated: ${repeated(effects).join(', ')}`);
   return found;
 }

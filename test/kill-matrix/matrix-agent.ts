@@ -1,11 +1,24 @@
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { Scene } from '../adapters/contract/harness.ts';
+import type { ModelReply } from '../support/model-server.ts';
 
 /** The scene in one process of the matrix. */
 export interface MatrixScene extends Scene {
   /** An empty folder of this process alone; `home`, `tmp` and `work` are in it. */
   readonly own: string;
+  /** Reports an effect that a sample has: once for each time that it happens. */
+  readonly onEffect: (effect: string) => void;
+}
+
+/** What a sample of `examples/` does instead of the scene. */
+export interface MatrixSample {
+  /** The message that it gets. */
+  readonly text: string;
+  /** The model; the same request must get the same reply. */
+  readonly reply: (body: JsonObject) => ModelReply;
+  /** How many effects an unbroken run has. */
+  readonly effects: number;
 }
 
 /**
@@ -23,6 +36,7 @@ export interface MatrixAgent {
   readonly approval?: boolean;
   /** Replaces what differs between two unbroken runs, such as ids, times and folders. */
   readonly mask?: (body: JsonObject) => unknown;
+  readonly sample?: () => Promise<MatrixSample>;
   /** Whether it runs an agent CLI, which can be killed while its runner lives. */
   readonly cli?: boolean;
 }

@@ -148,7 +148,12 @@ export async function play(options: PlayOptions, fault?: Fault): Promise<Played>
   mkdirSync(folder, { recursive: true });
   const effects = join(folder, 'effects');
   writeFileSync(effects, '');
-  await using model = await startModelServer(answerTo({ approval, toolName, pieceDelayMs: 2 }));
+  const sample = await agent.sample?.();
+  await using model = await startModelServer(
+    sample
+      ? ({ body }) => ({ ...sample.reply(body), pieceDelayMs: 2 })
+      : answerTo({ approval, toolName, pieceDelayMs: 2 }),
+  );
   await using workers = new Workers(agentFile, fault ? 2 : 1);
   const [first, second] = workers.all as [Worker, Worker];
   const base = {

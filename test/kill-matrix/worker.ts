@@ -54,7 +54,10 @@ const agent = await matrixAgent.build({
   url: job.modelUrl,
   tools: toolsOf(onEffect, { approval }),
   own: job.own,
+  onEffect,
 });
+const { text } = (await matrixAgent.sample?.()) ?? {};
+const turn = text === undefined ? TURN : { ...TURN, parts: [{ text }] };
 const runner = createRunner({ log, agents: { a: agent }, suspendAfterMs: 0 });
 let isStopping = false;
 
@@ -110,7 +113,7 @@ async function answer({ id }: InputRequest): Promise<void> {
   await runner.submit({ ...TURN, messageId: `answer ${id}`, parts: [], answers });
 }
 
-await runner.submit(TURN);
+await runner.submit(turn);
 // A question that the reader of another process has seen and not answered.
 for (const request of (await log.get('t'))?.pending ?? []) await answer(request);
 for (let after = job.after, isEnded = false; !isEnded && !isStopping;) {
