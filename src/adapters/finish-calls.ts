@@ -7,6 +7,7 @@ import { isOwnCli } from '../host/launch/cli-launch.ts';
 import { asObject, type JsonObject, omitUndefined } from '../json.ts';
 import { parseToolName } from '../mcp/registry/tool-names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
+import { isAllowedByOptions } from './allowed-by-options.ts';
 import type { ChosenSession } from './choose-cli-session.ts';
 import { recordedSource } from './recorded-tools.ts';
 import { callTool, resultEvent, resultText } from './shared/tool-call.ts';
@@ -102,10 +103,13 @@ export async function* continueCalls(
       continue;
     }
     const logged = decisionAbout(open, ctx, options);
-    // Without a decision in the log, a rule has allowed the call if the CLI has made it.
+    // Without a decision in the log, a rule has allowed the call if the CLI has made it. One that
+    // waited behind another call is made if no rule but those of the options can decide it.
     const isUndecided = !logged.allowed && logged.why === undefined;
     const started = isUndecided ? await store.startOf(sessionId, call.callId) : undefined;
-    const decision: LoggedDecision = started ? { allowed: true, args: started } : logged;
+    const isFree = isUndecided && found !== undefined && isAllowedByOptions(call.name, options);
+    const args = started ?? (isFree ? open.args : undefined);
+    const decision: LoggedDecision = args === undefined ? logged : { allowed: true, args };
     if (!stored && !decision.allowed) {
       const { why } = decision;
       // The start of a call of our own tools is stored before it is made. No rule of the CLI has
@@ -117,13 +121,13 @@ export async function* continueCalls(
     }
     const recordResult = (callId: string, own: ToolResult): Promise<void> =>
       store.recordResult(sessionId, callId, own);
-    const args = decision.allowed ? decision.args : open.args;
+    const made = decision.allowed ? decision.args : open.args;
     const result =
       stored ??
       (found
         ? yield* callTool(
             recordedSource(found.source, { result: recordResult }),
-            { ...open, args, name: found.tool },
+            { ...open, args: made, name: found.tool },
             ctx,
             ctx.task.answers,
           )
