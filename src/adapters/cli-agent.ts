@@ -149,7 +149,11 @@ async function* runSession(
   await using session = await startSession(
     {
       ...options,
-      ...(store && recordedServers(options, sources, recordIn(store, sessionId, options, known))),
+      ...(store &&
+        recordedServers(options, sources, {
+          ...recordIn(store, sessionId, options, known),
+          before: (callId) => questions.shown(callId, ctx.signal),
+        })),
       ...sessionEnv(options, ctx, progress !== undefined),
       ...chosen.options,
       lanes: 'both',
@@ -200,6 +204,7 @@ async function* runSession(
       if (isSuspended(ctx.signal)) return;
       // The log is never ahead of the transcript. After the end of the run, its claim is over.
       await mirror?.flush();
+      await store?.storeComplete();
       for (const event of read(frame).flatMap(toRun)) {
         if (event.type === 'run.started') continue;
         if (event.type === 'tool.completed' || event.type === 'tool.failed')

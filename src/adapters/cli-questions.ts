@@ -1,7 +1,7 @@
 import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
-import { onAbort } from '../stream/abort.ts';
+import { onAbort, raceAbort } from '../stream/abort.ts';
 
 /**
  * The open questions of a session. The CLI may cancel a question, but its exit does not. The
@@ -69,6 +69,16 @@ export class CliQuestions {
       });
       setImmediate(this.#whenWaiting);
     });
+
+  /**
+   * Resolves when the run has yielded the call, or all frames that have arrived. A tool that is
+   * called before could have its result in the transcript of a call that no reader has seen.
+   */
+  shown(callId: string, signal: AbortSignal): Promise<void> {
+    const yielded = new Promise<void>((resolve) => this.#early.set(resolve, callId));
+    setImmediate(this.#whenWaiting);
+    return raceAbort(yielded, signal);
+  }
 
   // Frames that have arrived are read in microtasks. If `between` still waits here, it has yielded
   // all.

@@ -19,6 +19,8 @@ export async function inProcessSources(
 export interface CallRecorder {
   /** Results of an earlier run, by call; each is returned once, instead of calling the tool. */
   readonly known?: Map<string, ToolResult>;
+  /** Resolves when readers have got the call. */
+  readonly before?: (callId: string) => Promise<void>;
   /** Before the tool is called. */
   readonly start?: (callId: string, args: JsonObject) => Promise<void>;
   /** Before the CLI gets the result. */
@@ -55,6 +57,7 @@ export function recordedSource(source: ToolSource, record: CallRecorder): ToolSo
       yield { type: 'result', result: known };
       return;
     }
+    await record.before?.(call.id);
     await record.start?.(call.id, call.args);
     for await (const event of source.callTool(call, options)) {
       // The result of a call that was stopped says that it was stopped: it must be called again.

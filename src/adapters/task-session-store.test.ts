@@ -83,3 +83,29 @@ test('a message whose calls were not made is removed, to be written again', asyn
   expect(await opened(true)).toMatchObject([{ callId: 'c1' }]);
   expect(await opened(false)).toEqual([]);
 });
+
+test('entries of a message that is arriving are stored when it is complete', async () => {
+  const store = new TaskSessionStore(memoryStorage(), async function* () {});
+  const key = { projectKey: 'p', sessionId: 's' };
+  const part = (event: JsonObject): void =>
+    store.observe({
+      lane: 'message',
+      direction: 'in',
+      at: 0,
+      data: { type: 'stream_event', event, parent_tool_use_id: null },
+    });
+  const call = (id: string): { type: string; uuid: string; message: object } => ({
+    type: 'assistant',
+    uuid: id,
+    message: { id: 'msg_1', role: 'assistant', content: [{ type: 'tool_use', id, name: 'find' }] },
+  });
+  const stored = async (): Promise<readonly unknown[]> =>
+    ((await store.load(key)) ?? []).map(({ uuid }) => uuid);
+  part({ type: 'message_start', message: { id: 'msg_1' } });
+  await store.append(key, [resultOf('call_0', 'before'), call('a')]);
+  await store.append(key, [call('b')]);
+  expect(await stored()).toEqual(['before']);
+  part({ type: 'message_stop' });
+  await store.append(key, [resultOf('a', 'after')]);
+  expect(await stored()).toEqual(['before', 'a', 'b', 'after']);
+});

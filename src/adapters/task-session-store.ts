@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentContext, AgentStorage, Frame, OpenCall, Snapshot } from '../event/types.ts';
 import type { SessionKey, SessionStore, SessionStoreEntry } from '../host/index.ts';
-import { asObject, asObjects, asString, asStrings, isObject, type JsonObject } from '../json.ts';
+import { asObject, asString, asStrings, isObject, type JsonObject } from '../json.ts';
 import type { ToolResult } from '../mcp/types.ts';
 import {
   countIncomplete,
   nextTo,
   readProgress,
   resultEntry,
+  resultsIn,
+  splitArriving,
   type TranscriptCall,
   type TranscriptProgress,
   type TurnEnds,
@@ -47,10 +49,17 @@ export class TaskSessionStore implements SessionStore {
   readonly #next = new Map<string, number>();
   /** Messages that the transcript lacks, by id, and their keys if they are stored. */
   readonly #ahead = new Map<string, AheadMessage>();
+  /** Entries of the transcript that wait for the end of a message. */
+  readonly #waiting: {
+    readonly key: SessionKey;
+    readonly entries: readonly SessionStoreEntry[];
+  }[] = [];
   readonly #written = new Set<string>();
   readonly #recorded = new Set<string>();
   /** While a model message arrives: the time of its last part. */
   #arriving: number | undefined;
+  #arrivingId: string | undefined;
+  #storingWaiting: Promise<void> | undefined;
   #storing: Promise<void> | undefined;
 
   constructor(storage: AgentStorage, history: AgentContext['history']) {
@@ -58,7 +67,30 @@ export class TaskSessionStore implements SessionStore {
     this.#history = history;
   }
 
+  /**
+   * Stores entries of a transcript. Those of a message that is still arriving wait for its end: our
+   * CLI writes the first calls of a message while the others arrive, and after a crash the model
+   * would not be asked for the rest.
+   */
   async append(key: SessionKey, entries: readonly SessionStoreEntry[]): Promise<void> {
+    const { ready, waits } = splitArriving(entries, this.#arrivingId, this.#waiting.length > 0);
+    if (waits.length > 0) this.#waiting.push({ key, entries: waits });
+    if (ready.length > 0) await this.#append(key, ready);
+    await this.storeComplete();
+  }
+
+  /** Stores the entries that waited, if the message is complete now. */
+  async storeComplete(): Promise<void> {
+    await this.#storingWaiting;
+    if (this.#arriving !== undefined || this.#waiting.length === 0) return;
+    const all = this.#waiting.splice(0);
+    this.#storingWaiting = (async () => {
+      for (const { key, entries } of all) await this.#append(key, entries);
+    })();
+    await this.#storingWaiting;
+  }
+
+  async #append(key: SessionKey, entries: readonly SessionStoreEntry[]): Promise<void> {
     const { sessionId } = key;
     const values: Record<string, unknown> = await this.#numbered(prefixOf(key), entries);
     for (const entry of entries) {
@@ -126,6 +158,8 @@ export class TaskSessionStore implements SessionStore {
     const isStreamed =
       data['type'] === 'stream_event' && asString(data['parent_tool_use_id']) === '';
     if (isStreamed) this.#arriving = performance.now();
+    const started = isStreamed && asObject(asObject(data['event'])['message'])['id'];
+    if (typeof started === 'string') this.#arrivingId = started;
     if (isMessageEnd(data) || resultsIn(data).length > 0 || data['type'] === 'result')
       this.#completeMessages();
     for (const uuid of asStrings(data['discarded_uuids'])) this.#ahead.delete(uuid);
@@ -142,6 +176,7 @@ export class TaskSessionStore implements SessionStore {
 
   #completeMessages(): void {
     this.#arriving = undefined;
+    this.#arrivingId = undefined;
     for (const ahead of this.#ahead.values()) ahead.isOpen = false;
   }
 
@@ -155,6 +190,7 @@ export class TaskSessionStore implements SessionStore {
     { all = false }: { readonly all?: boolean } = {},
   ): Promise<void> {
     if (all) this.#completeMessages();
+    await this.storeComplete();
     while (this.#storing) await this.#storing;
     const waiting = [...this.#ahead.values()].filter(
       ({ key, isOpen }) => key === undefined && !isOpen,
@@ -284,7 +320,7 @@ export class TaskSessionStore implements SessionStore {
   /** Writes the result of an open call to the transcript, as the CLI would have done. */
   async closeCall(sessionId: string, call: TranscriptCall, result: ToolResult): Promise<void> {
     this.#recorded.add(call.callId);
-    await this.append({ projectKey: '', sessionId }, [resultEntry(call, result)]);
+    await this.#append({ projectKey: '', sessionId }, [resultEntry(call, result)]);
   }
 
   /** The earlier task that has the session; undefined for a session of this task. */
@@ -362,9 +398,3 @@ const forgotten = (sessionId: string, callId: string): Readonly<Record<string, u
   [resultKey(sessionId, callId)]: undefined,
   [permitKey(sessionId, callId)]: undefined,
 });
-
-/** The calls whose results a message has. */
-const resultsIn = ({ message }: JsonObject): readonly string[] =>
-  asObjects(asObject(message)['content'])
-    .filter(({ type }) => type === 'tool_result')
-    .map((block) => asString(block['tool_use_id']));

@@ -167,6 +167,25 @@ export function withoutUnanswered(
   return before.some(isMain) ? before : [];
 }
 
+/** The calls whose results a message has. */
+export const resultsIn = ({ message }: JsonObject): readonly string[] =>
+  asObjects(asObject(message)['content'])
+    .filter(({ type }) => type === 'tool_result')
+    .map((block) => asString(block['tool_use_id']));
+
+/** Splits entries at the first one of the message that is arriving; without an id, none waits. */
+export function splitArriving(
+  entries: readonly SessionStoreEntry[],
+  arriving: string | undefined,
+  allWait: boolean,
+): { readonly ready: readonly SessionStoreEntry[]; readonly waits: readonly SessionStoreEntry[] } {
+  const isArriving = (entry: SessionStoreEntry): boolean =>
+    arriving !== undefined && messageOf(entry)['id'] === arriving;
+  const found = allWait ? 0 : entries.findIndex(isArriving);
+  const at = found < 0 ? entries.length : found;
+  return { ready: entries.slice(0, at), waits: entries.slice(at) };
+}
+
 /** The entry that a CLI writes for the result of a call. */
 export function resultEntry({ entry, callId }: TranscriptCall, result: ToolResult): JsonObject {
   const { content, isError } = result;
