@@ -82,8 +82,9 @@ export interface BlobWriter {
 export interface AgentStorage {
   /**
    * Stores values as JSON under their keys, in one commit, and resolves when they are durable. The
-   * events that the agent has yielded are durable before them. A value that is undefined is deleted. Throws `fenced` if another runner has claimed the task, and
-   * `invalid` for a key that is not 1 to 512 visible ASCII characters, or a value that is not JSON.
+   * events that the agent has yielded are durable before them. A value that is undefined is
+   * deleted. Throws `fenced` if another runner has claimed the task, and `invalid` for a key that
+   * is not 1 to 512 visible ASCII characters, or a value that is not JSON.
    */
   set(values: Readonly<Record<string, unknown>>): Promise<void>;
   /**

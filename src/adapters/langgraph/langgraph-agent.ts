@@ -6,7 +6,7 @@ import { continuingAgent, partText, readModel } from '../shared/framework-agent.
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { aiText, GraphReader, type Interrupt } from './graph-reader.ts';
 import { GraphStream } from './graph-stream.ts';
-import { HeldEnds } from './held-ends.ts';
+import { PendingEnds } from './pending-ends.ts';
 import { type Answered, InterruptQuestions } from './interrupt-questions.ts';
 import {
   type CheckpointSaver,
@@ -80,24 +80,24 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
     yield { type: 'status', message: 'Running graph...' };
     const resumed = await resumption(thread, ctx, questions);
     let input = resumed === undefined ? await opening(thread, ctx) : resumed;
-    const held = new HeldEnds();
+    const pendingEnds = new PendingEnds();
     const state: Record<string, unknown> = {};
     for (;;) {
       for await (const item of stream.read(open(thread, input, ctx))) {
         const events = reader.read(item);
-        yield* own ? held.take(item, events) : events;
+        yield* own ? pendingEnds.take(item, events) : events;
         if (options.mode === 'updates') yield* nodeEvents(item, state, options);
-        const ends = held.release(item);
+        const ends = pendingEnds.release(item);
         if (own && ends.length > 0) await stream.waiting(own.stored());
         yield* ends;
       }
       yield* reader.end();
       const interrupts = reader.takeInterrupts();
       if (interrupts.length === 0) break;
-      held.clear();
+      pendingEnds.clear();
       input = command(await questions.askAll(interrupts), options);
     }
-    yield* held.releaseAll();
+    yield* pendingEnds.releaseAll();
     const output = reader.output ?? (options.mode === 'updates' ? state : undefined);
     yield {
       type: 'run.finished',

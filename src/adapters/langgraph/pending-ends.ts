@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../../event/types.ts';
 import { asObject, asObjects, asString, isObject } from '../../json.ts';
 
-interface HeldEnd {
+interface PendingEnd {
   readonly event: AgentEvent;
   readonly callId: string;
   /** The node that made the call. */
@@ -13,23 +13,23 @@ interface HeldEnd {
  * whose end was shown is then not made again after a crash. The end of a call whose node does not
  * finish, since it asks a person, is dropped: the graph makes that call again.
  */
-export class HeldEnds {
-  #held: HeldEnd[] = [];
+export class PendingEnds {
+  #pending: PendingEnd[] = [];
 
   /** Takes the events of an item of the stream; returns those to show now. */
   take(item: unknown, events: readonly AgentEvent[]): readonly AgentEvent[] {
     const node = nodeOf(item);
     return events.filter((event) => {
       const isEnd = event.type === 'tool.completed' || event.type === 'tool.failed';
-      if (isEnd) this.#held.push({ event, callId: event.callId, node });
+      if (isEnd) this.#pending.push({ event, callId: event.callId, node });
       return !isEnd;
     });
   }
 
-  /** Returns the ends whose results the item reports as written. Show them when they are durable. */
+  /** Returns the ends whose results the item reports as written; show them when that is durable. */
   release(item: unknown): readonly AgentEvent[] {
     const [, mode, payload] = Array.isArray(item) ? (item as readonly unknown[]) : [];
-    if (mode !== 'updates' || this.#held.length === 0) return [];
+    if (mode !== 'updates' || this.#pending.length === 0) return [];
     const update = asObject(payload);
     const written = new Set(
       Object.values(update)
@@ -50,12 +50,12 @@ export class HeldEnds {
 
   /** Drops all ends, for a graph that waits for a person. */
   clear(): void {
-    this.#held = [];
+    this.#pending = [];
   }
 
-  #remove(which: (end: HeldEnd) => boolean): readonly AgentEvent[] {
-    const all = this.#held;
-    this.#held = all.filter((end) => !which(end));
+  #remove(which: (end: PendingEnd) => boolean): readonly AgentEvent[] {
+    const all = this.#pending;
+    this.#pending = all.filter((end) => !which(end));
     return all.filter(which).map(({ event }) => event);
   }
 }
