@@ -197,7 +197,7 @@ async function* runSession(
           ? userMessage(turn)
           : yield* finishCalls(sources, ctx, options, await resumesOpenCalls(session)),
       );
-    const read = frameReader(calls);
+    const read = frameReader([...calls, ...(progress?.open ?? [])]);
     const toRun = effectiveCalls();
     for await (const frame of questions.between(session.frames())) {
       // The run is suspended: messages of the interrupted CLI must not close its open calls.

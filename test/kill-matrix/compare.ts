@@ -26,8 +26,10 @@ export function shown(entries: readonly Entry[]): readonly string[] {
     if (entry.type === 'text.delta' || entry.type === 'reasoning.delta') text += entry.delta;
     else if (isCall(entry) || entry.type === 'artifact') {
       const { seq: _seq, at: _at, ...rest } = entry;
-      // A blob gets a new id each time that it is stored.
-      const line = JSON.stringify({ ...rest, ms: undefined }).replaceAll(BLOB, '/blobs/<id>');
+      // A blob gets a new id each time that it is stored, and so does an artifact without one.
+      const line = JSON.stringify({ ...rest, ms: undefined })
+        .replaceAll(BLOB, '/blobs/<id>')
+        .replace(ARTIFACT_ID, '"artifactId":"<id>"');
       all.push(text, line);
       text = '';
     }
@@ -35,6 +37,7 @@ export function shown(entries: readonly Entry[]): readonly string[] {
   return [...all, text].filter((line) => line !== '').toSorted();
 }
 
+const ARTIFACT_ID = /"artifactId":"[0-9a-f]{8}-[0-9a-f-]{27}"/;
 const BLOB = /\/blobs\/[\w.-]+/g;
 
 /** Text that was replaced is shown in one piece, so that only the calls can be compared. */
