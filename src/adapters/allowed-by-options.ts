@@ -2,12 +2,11 @@ import { existsSync } from 'node:fs';
 import type { SessionOptions } from '../host/index.ts';
 import { parseToolName } from '../mcp/registry/tool-names.ts';
 
-/** Where the vendor's CLI reads rules and hooks of the administrator of a machine. */
-const POLICY_FOLDERS: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
-  linux: '/etc/claude-code',
-  darwin: '/Library/Application Support/ClaudeCode',
-  win32: 'C:\\Program Files\\ClaudeCode',
-};
+/**
+ * Where the vendor's CLI reads rules and hooks of the administrator of a machine. On macOS and
+ * Windows they can also be in the registry or a profile, which are not read here.
+ */
+const POLICY_FOLDER = process.platform === 'linux' ? '/etc/claude-code' : undefined;
 
 /**
  * Whether the options alone allow a call of an in-process tool, as the vendor's CLI would decide
@@ -17,7 +16,7 @@ const POLICY_FOLDERS: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
 export function isAllowedByOptions(
   name: string,
   options: SessionOptions,
-  policyFolder: string | undefined = POLICY_FOLDERS[process.platform],
+  policyFolder: string | undefined = POLICY_FOLDER,
 ): boolean {
   const { allowedTools = [], disallowedTools = [], permissionMode = 'default' } = options;
   const others = [
@@ -35,6 +34,7 @@ export function isAllowedByOptions(
     others.every((other) => other === undefined) &&
     disallowedTools.length === 0 &&
     allowedTools.some((rule) => rules.includes(rule)) &&
-    !(policyFolder !== undefined && existsSync(policyFolder))
+    policyFolder !== undefined &&
+    !existsSync(policyFolder)
   );
 }
