@@ -454,6 +454,35 @@ describe('notifications', () => {
     ).toMatchObject({ error: { code: -32021 } });
   });
 
+  test('a client that names very many tasks costs at most 100 looks at the store', async () => {
+    await using scope = new Disposer();
+    const { source } = longTools(scope);
+    let looks = 0;
+    const get: NonNullable<ToolSource['tasks']>['get'] = (...asked) => {
+      looks += 1;
+      return source.tasks!.get(...asked);
+    };
+    const end = scope.use(offerMessages({ ...source, tasks: { ...source.tasks!, get } }));
+    const leave = new AbortController();
+    const listening = end.receive(
+      {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'subscriptions/listen',
+        params: {
+          notifications: { taskIds: Array.from({ length: 5_000 }, (_, n) => `unknown ${n}`) },
+          _meta: {
+            'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+            'io.modelcontextprotocol/clientCapabilities': TASK_CAPABILITY,
+          },
+        },
+      },
+      { signal: leave.signal, related: async () => leave.abort() },
+    );
+    await listening;
+    expect(looks).toBeLessThanOrEqual(100);
+  });
+
   test('a client of a session is notified of the tasks that it started', async () => {
     await using scope = new Disposer();
     const { source, finish } = longTools(scope);

@@ -47,6 +47,10 @@ export interface RelayOptions {
 
 const CANCELLED = 'notifications/cancelled';
 
+/** Whether a `subscriptions/listen` request names tasks. */
+const watchesTasks = (params: JsonObject | undefined): boolean =>
+  asObject(params?.['notifications'])['taskIds'] !== undefined;
+
 const UNREADABLE = rpcError(
   null,
   RPC.invalidRequest,
@@ -138,7 +142,7 @@ export class RelayEndpoint implements MessageEndpoint {
     const hasOwner = options.owner !== undefined;
     if (!this.#canRelay(stateless, method, hasOwner)) return this.#translate(message, options);
     // The server knows only the bridge, so it would give the tasks of one owner to another.
-    if (hasOwner && method.startsWith('tasks/'))
+    if (hasOwner && (method.startsWith('tasks/') || watchesTasks(params)))
       return toRpcError(id, unsupported('tasks of callers with an owner cannot be relayed'));
     const load = this.#loads.take(options.owner, method);
     if (load instanceof DuolaneError) return toRpcError(id, load);

@@ -147,8 +147,9 @@ export async function listenedTasks(
   if (wanted.length > 0 && !supportsTasks(params, context)) throw taskSupportRequired();
   const options = optionsOf(context);
   const found = new Map<string, string>();
-  for (const given of new Set(wanted)) {
-    if (!tasks || found.size >= MAX_WATCHED) break;
+  // The limit counts what is read, not what is found: each id costs a look at the store.
+  for (const given of [...new Set(wanted)].slice(0, MAX_WATCHED)) {
+    if (!tasks) break;
     try {
       const id = readTaskId(given, tasks, context);
       await tasks.get(id, options);
