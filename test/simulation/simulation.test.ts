@@ -51,7 +51,8 @@ test.each(PART_NAMES)('a seed is one run, whatever ran before it: %s', async (pa
 const QUICK = [
   'a batch counts as written before it is',
   'a suspended wait is taken as due',
-  'a reader shows entries twice',
+  'a stream that resumes repeats its last event',
+  'progress goes to the newest call',
   'a response that is lost is not reported',
   'a dispose does not stop tools',
 ];

@@ -250,6 +250,7 @@ export class ConversationRun {
 
   /** An answer may come too late: the question has one, or the task has ended. */
   #checkAnswer(error: unknown): void {
+    if (error instanceof Left) return; // the app has aborted both
     const { code } = DuolaneError.from(error);
     if (code !== 'conflict' && code !== 'invalid' && code !== 'unsupported') this.#check(error);
   }
