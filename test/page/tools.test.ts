@@ -331,6 +331,8 @@ suite('browser', opened.missing, () => {
     await without.getByRole('link', { name: 'Inbox' }).waitFor();
     expect(await without.getByRole('link', { name: 'Tools', exact: true }).count()).toBe(0);
     expect((await fetch(`${plain.url}/mcp-app`)).status).toBe(404);
+    // An old link says why nothing is there.
+    await (await open(`${plain.url}/#/tools`)).getByText('This server shows no tools').waitFor();
   });
 
   test('only a signed-in user uses the tools', async () => {

@@ -119,7 +119,15 @@ function Views({
         ) : route.view === 'inbox' ? (
           <InboxPage waiting={waiting} onError={fail} />
         ) : route.view === 'tools' ? (
-          tools.length > 0 && <ToolsPage servers={tools} onError={fail} />
+          tools.length > 0 ? (
+            <ToolsPage servers={tools} onError={fail} />
+          ) : (
+            agents.length > 0 && (
+              <p class={styles['empty']}>
+                This server shows no tools: no agent has the option tools, or page.tools is false.
+              </p>
+            )
+          )
         ) : (
           <RunsPage agents={agents} operator={operator} onError={fail} onTour={tour.start} />
         )}
