@@ -134,7 +134,9 @@ class OwnerChanges {
   async #changedSince(changedAfter: number): Promise<readonly TaskRow[]> {
     const rows: TaskRow[] = [];
     const owner = this.#owner;
-    for await (const each of this.#log.list({ owner: owner ?? '', outline: true, changedAfter })) {
+    const { signal } = this.#stop;
+    const query = { owner: owner ?? '', outline: true, changedAfter, signal };
+    for await (const each of this.#log.list(query)) {
       if (each.owner === owner) rows.push(taskRow(each));
       if (rows.length === MAX_ROWS) break;
     }
